@@ -1,0 +1,14 @@
+//! acquire: know before fix. The map of the house; `docs/architecture.md` tells more.
+
+pub mod agent; // the scaffold under every agent: loop, tools, observations, limits
+pub mod cli; // the commands; each reads arguments and calls one function of `method`
+pub mod config; // operator settings: acquire.toml and ACQUIRE_* variables
+pub mod domain; // the product's own words as types that are valid once they exist
+pub mod gate; // what may come in and go out; pure
+pub mod github; // GitHub's API, read-only so far: an issue by its number
+pub mod index; // where symbols are defined and called
+pub mod method; // THE METHOD: issue, questions, answers, knowledge, patch
+pub mod model; // chat clients: wire format, retries, prices, record and replay
+pub mod repo; // git through libgit2: mirrors, transport, tree in, tree out
+pub mod report; // every word that users read
+pub mod sandbox; // Docker and namespaces, supervisor, workspace, harvest, reaper

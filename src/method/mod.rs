@@ -1,0 +1,3 @@
+//! The method: from an issue to questions, answers, knowledge and a patch.
+
+pub mod ports;
