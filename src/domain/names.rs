@@ -284,6 +284,22 @@ impl AgentName {
         Self(format!("answerer-{number}"))
     }
 
+    /// A name that an earlier process stored; `None` for one that no agent has.
+    pub fn of_stored(text: &str) -> Option<Self> {
+        let number = text.strip_prefix("answerer-").and_then(|n| n.parse().ok());
+        match (text, number) {
+            ("questioner", _) => Some(Self::questioner()),
+            ("resolver", _) => Some(Self::resolver()),
+            (_, Some(number)) => Some(Self::answerer(number)),
+            _ => None,
+        }
+    }
+
+    /// Looks at the environment before any model does.
+    pub fn probe() -> Self {
+        Self("probe".into())
+    }
+
     pub fn resolver() -> Self {
         Self("resolver".into())
     }

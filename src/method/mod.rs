@@ -1,3 +1,15 @@
-//! The method: from an issue to questions, answers, knowledge and a patch.
+//! The method: from an issue to questions, answers, knowledge and a patch (ACQUIRE, section III).
+//!
+//! [`run::run`] reads like the paper's Figure 1. Everything outside is reached through [`ports`].
 
+pub mod answerer;
+pub mod checkpoint;
+pub mod context;
+pub mod evidence;
+pub mod facts;
+pub mod knowledge;
 pub mod ports;
+pub mod prose;
+pub mod question;
+pub mod resolver;
+pub mod run;

@@ -2,8 +2,8 @@
 //!
 //! Every other room implements these traits or is called through them; nothing else of the outside is
 //! known here. Implementations: `model` ([`ChatModel`]), `sandbox` ([`Sandboxes`], [`Sandbox`]), `repo`
-//! ([`SourceTree`]), `index` ([`Symbols`]), `agent` ([`Budget`], [`Tool`]), `cli` ([`RunStore`],
-//! [`Progress`]).
+//! ([`SourceTree`]), `index` ([`Symbols`]), `agent` ([`Budget`], [`Tool`]), `store` ([`RunStore`]), `cli`
+//! ([`Progress`]); the strategies lie in `method` itself, one file each.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,8 +11,15 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::domain::{
-    Account, AgentName, CommitId, FileMode, Money, Patch, Price, RepoPath, Tokens, TreeChanges, TreePath,
+use crate::{
+    domain::{
+        Account, AgentName, Answer, CommitId, FileMode, Knowledge, Money, Patch, Price, Question, RepoPath,
+        Tokens, TreeChanges, TreePath,
+    },
+    method::{
+        context::{AgentReport, RunContext, RunError, StageReport},
+        resolver::Resolution,
+    },
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -357,7 +364,9 @@ pub trait Symbols: Send + Sync {
 /// What the loop tells a tool about its call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallContext {
-    /// Well-formed calls of the same tool earlier in this conversation; survives a resume.
+    /// The turn that the call is part of.
+    pub turn: u32,
+    /// Calls of the same tool that were answered with an observation, earlier in this conversation.
     pub earlier_calls: u32,
 }
 
@@ -378,6 +387,8 @@ pub enum ToolError {
     Sandbox(#[from] SandboxError),
     #[error(transparent)]
     Source(#[from] SourceError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Something a model can call: schema, and a handler that runs on the host.
@@ -399,6 +410,8 @@ pub struct Turn {
     /// What this turn appended to the conversation: the reply, then observations or an error message.
     pub messages: Vec<Message>,
     pub finish: Finish,
+    /// Tools whose calls were run and answered with an observation, in order.
+    pub observed: Vec<String>,
     pub account: Account,
     /// Set on a turn that could not be parsed: `truncated`, `malformed_call` or `no_call`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -421,7 +434,7 @@ pub struct Opening {
     pub volatile: Vec<String>,
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("run state: {what}: {reason}")]
 pub struct StoreError {
     pub what: String,
@@ -439,7 +452,7 @@ pub trait RunStore: Send + Sync {
     /// A half-written last turn is not there.
     async fn turns(&self, agent: &AgentName) -> Result<Vec<Turn>, StoreError>;
     async fn append_turn(&self, agent: &AgentName, turn: &Turn) -> Result<(), StoreError>;
-    /// Drops all turns after `last`, so that the conversation goes on from there.
+    /// Drops all turns and saved trees after `last`, so that the conversation goes on from there.
     async fn cut_turns(&self, agent: &AgentName, last: u32) -> Result<(), StoreError>;
     /// Stores what changed in the workspace since the last saved tree, as of the end of `turn`.
     async fn save_tree(&self, agent: &AgentName, turn: u32, changes: &TreeChanges) -> Result<(), StoreError>;
@@ -535,4 +548,41 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> jiff::Timestamp;
     /// Since an arbitrary start.
     fn monotonic(&self) -> Duration;
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Strategies
+
+/// How an agent ended: its result, and what it used either way.
+pub struct Ended<T> {
+    pub report: AgentReport,
+    pub result: Result<T, RunError>,
+}
+
+/// Stage 1: whatever is learned before the repair.
+#[async_trait]
+pub trait KnowledgeSource: Send + Sync {
+    /// As the settings and `run.json` name it.
+    fn name(&self) -> &'static str;
+    /// Runs its stages, each with its checkpoint, and reports what they used.
+    async fn acquire(
+        &self,
+        context: &RunContext,
+        stages: &mut Vec<StageReport>,
+    ) -> Result<Knowledge, RunError>;
+}
+
+/// Answers one question from the repository.
+#[async_trait]
+pub trait Answerer: Send + Sync {
+    fn name(&self) -> &'static str;
+    /// `number` counts from 1. The Answerer gets the issue, this question and run-wide facts, nothing else.
+    async fn answer(&self, context: &RunContext, number: usize, question: &Question) -> Ended<Answer>;
+}
+
+/// Stage 2: from issue and knowledge to a patch.
+#[async_trait]
+pub trait Resolver: Send + Sync {
+    fn name(&self) -> &'static str;
+    async fn resolve(&self, context: &RunContext, knowledge: &Knowledge) -> Ended<Resolution>;
 }

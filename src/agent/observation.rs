@@ -1,0 +1,30 @@
+//! What a model is shown of a command.
+
+use minijinja::context;
+
+use crate::{
+    method::ports::{CommandExit, CommandLimits, CommandOutcome},
+    sandbox::observation_text,
+};
+
+use super::prompt;
+
+/// Words an outcome for the model; output of more than `limit` characters keeps its two ends.
+pub fn observe(outcome: &CommandOutcome, limits: CommandLimits, limit: usize) -> String {
+    let exit = match outcome.exit {
+        CommandExit::Code(code) => format!("exit code {code}"),
+        CommandExit::Signal(signal) => format!("ended by signal {signal}"),
+        CommandExit::TimedOut => format!("timed out after {} s", limits.timeout.as_secs()),
+    };
+    prompt::render(
+        "agent/observation.md",
+        context! {
+            exit,
+            timed_out => outcome.exit == CommandExit::TimedOut,
+            out_of_memory => matches!(outcome.exit, CommandExit::Code(137) | CommandExit::Signal(9)),
+            background_ended => outcome.background_ended,
+            output => observation_text(outcome, limit),
+            shortened => outcome.omitted > 0 || outcome.head.len() + outcome.tail.len() > limit,
+        },
+    )
+}

@@ -1,0 +1,242 @@
+//! An agent's sandbox over its whole life: opened when first needed, saved as it changes, replaced by a
+//! fresh one when it breaks (R-EX-6).
+//!
+//! Invariants
+//! - A tree of turn `n` counts only when turn `n` itself is stored; a submission's tree is stored first,
+//!   so that a stored submission always has its tree.
+//! - What is stored is what a harvest would take: ignored files, caches and refused paths are not saved.
+//! - Read-only sandboxes have nothing to save; every turn of theirs can be resumed.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use minijinja::context;
+use tokio::sync::Mutex;
+
+use crate::{
+    domain::{AgentName, TreeChanges, TreePath},
+    method::ports::{
+        Access, Clock, CommandExit, CommandLimits, CommandOutcome, Listed, ListedKind, RunStore, Sandbox,
+        SandboxError, Sandboxes, Since, StoreError, ToolError,
+    },
+};
+
+use super::{
+    harvest::{Harvest, Harvester},
+    prompt,
+};
+
+/// Saved trees lie at least this far apart (runtime, "Resume").
+const SAVE_INTERVAL: Duration = Duration::from_secs(20);
+/// A sandbox that breaks more often than this ends the agent.
+const MAX_LOSSES: u32 = 3;
+
+/// What came of a command.
+pub enum Ran {
+    Outcome {
+        outcome: CommandOutcome,
+        /// Said once after an interruption.
+        note: Option<String>,
+    },
+    /// The sandbox broke; a fresh one stands at the tree of `turn`.
+    Lost { reason: String, turn: u32 },
+}
+
+/// A command whose exit code the host saw, for reports of tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenCommand {
+    pub command: String,
+    pub exit: CommandExit,
+}
+
+pub struct Workbench {
+    sandboxes: Arc<dyn Sandboxes>,
+    agent: AgentName,
+    access: Access,
+    store: Arc<dyn RunStore>,
+    clock: Arc<dyn Clock>,
+    harvester: Arc<Harvester>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sandbox: Option<Arc<dyn Sandbox>>,
+    /// The turn whose tree is stored; 0 is the base tree.
+    saved_turn: u32,
+    saved: TreeChanges,
+    /// Changes that are listed but not stored yet.
+    pending: BTreeMap<TreePath, ListedKind>,
+    last_save: Option<Duration>,
+    note: Option<String>,
+    losses: u32,
+    /// Commands since files last changed.
+    since_edit: Vec<SeenCommand>,
+    frozen: bool,
+}
+
+impl Workbench {
+    pub fn new(
+        sandboxes: Arc<dyn Sandboxes>,
+        agent: AgentName,
+        access: Access,
+        store: Arc<dyn RunStore>,
+        clock: Arc<dyn Clock>,
+        harvester: Arc<Harvester>,
+    ) -> Self {
+        Self { sandboxes, agent, access, store, clock, harvester, state: Mutex::default() }
+    }
+
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Prepares to go on after an interruption: finds the last turn up to `last` whose tree is stored.
+    /// The conversation must be cut back to the turn that is returned.
+    pub async fn resume(&self, last: u32) -> Result<u32, StoreError> {
+        if last == 0 {
+            return Ok(0);
+        }
+        let mut state = self.state.lock().await;
+        state.note = Some(prompt::render("agent/sandbox_restarted.md", context! {}));
+        if self.access == Access::ReadOnly {
+            return Ok(last);
+        }
+        if let Some((turn, changes)) = self.store.saved_tree(&self.agent, last).await? {
+            (state.saved_turn, state.saved) = (turn, changes);
+        }
+        if state.saved_turn == 0 {
+            state.note = None;
+        }
+        Ok(state.saved_turn)
+    }
+
+    /// Runs one command. An engine that cannot give a sandbox, or one that breaks again and again, is an error.
+    pub async fn run(&self, command: &str, limits: CommandLimits) -> Result<Ran, SandboxError> {
+        let mut state = self.state.lock().await;
+        let sandbox = self.sandbox(&mut state).await?;
+        match sandbox.run(command, limits).await {
+            Ok(outcome) => {
+                state.since_edit.push(SeenCommand { command: command.to_owned(), exit: outcome.exit });
+                Ok(Ran::Outcome { outcome, note: state.note.take() })
+            }
+            Err(SandboxError::Lost(reason)) => {
+                self.replace(&mut state, &reason).await?;
+                Ok(Ran::Lost { reason, turn: state.saved_turn })
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Called when a turn is stored: sees what changed, and stores it when the last time is long enough ago.
+    pub async fn turn_stored(&self, turn: u32) -> Result<(), ToolError> {
+        let mut state = self.state.lock().await;
+        if self.access == Access::ReadOnly || state.frozen {
+            return Ok(());
+        }
+        let Some(sandbox) = state.sandbox.clone() else {
+            return Ok(());
+        };
+        let listed = match sandbox.list_changes(Since::LastListing).await {
+            Ok(listed) => listed,
+            // The next command finds it lost and replaces it; this turn's tree is simply not known.
+            Err(SandboxError::Lost(_)) => return Ok(()),
+            Err(other) => return Err(other.into()),
+        };
+        if !self.harvester.select(&listed, &[]).is_ok_and(|s| s.take.is_empty() && s.removed.is_empty()) {
+            state.since_edit.clear();
+        }
+        state.pending.extend(listed.into_iter().map(|l| (l.path, l.kind)));
+        let now = self.clock.monotonic();
+        let due = state.last_save.is_none_or(|at| now.saturating_sub(at) >= SAVE_INTERVAL);
+        if state.pending.is_empty() || due {
+            self.save(&mut state, &*sandbox, turn, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn save(
+        &self,
+        state: &mut State,
+        sandbox: &dyn Sandbox,
+        turn: u32,
+        now: Duration,
+    ) -> Result<(), ToolError> {
+        let pending: Vec<Listed> =
+            state.pending.iter().map(|(path, kind)| Listed { path: path.clone(), kind: *kind }).collect();
+        let changes = match self.harvester.fetch(sandbox, &pending, &[]).await {
+            Ok(harvest) => harvest.changes,
+            // Too much to save, or a file that is changing under us: an earlier turn stays the one to resume from.
+            Err(SandboxError::Limit(_) | SandboxError::Lost(_)) => return Ok(()),
+            Err(other) => return Err(other.into()),
+        };
+        self.store.save_tree(&self.agent, turn, &changes).await.map_err(ToolError::Store)?;
+        if !changes.is_empty() {
+            state.last_save = Some(now);
+        }
+        state.saved.extend(changes);
+        state.saved_turn = turn;
+        state.pending.clear();
+        Ok(())
+    }
+
+    /// Ends everything inside and stores the tree as that of `turn`, which submits.
+    pub async fn submit(&self, turn: u32) -> Result<(), ToolError> {
+        let mut state = self.state.lock().await;
+        let sandbox = self.sandbox(&mut state).await?;
+        sandbox.freeze().await?;
+        state.frozen = true;
+        let listed = sandbox.list_changes(Since::LastListing).await?;
+        state.pending.extend(listed.into_iter().map(|l| (l.path, l.kind)));
+        self.save(&mut state, &*sandbox, turn, self.clock.monotonic()).await
+    }
+
+    /// Ends everything inside and takes what changed since the base commit (S-20 to S-26).
+    pub async fn harvest(&self, leave_out: &[String]) -> Result<Harvest, SandboxError> {
+        let mut state = self.state.lock().await;
+        let sandbox = self.sandbox(&mut state).await?;
+        sandbox.freeze().await?;
+        state.frozen = true;
+        let listed = sandbox.list_changes(Since::Base).await?;
+        self.harvester.fetch(&*sandbox, &listed, leave_out).await
+    }
+
+    /// Commands that ran since files last changed, in order.
+    pub async fn commands_since_last_edit(&self) -> Vec<SeenCommand> {
+        self.state.lock().await.since_edit.clone()
+    }
+
+    pub async fn close(&self) {
+        if let Some(sandbox) = self.state.lock().await.sandbox.take() {
+            sandbox.close().await;
+        }
+    }
+
+    async fn sandbox(&self, state: &mut State) -> Result<Arc<dyn Sandbox>, SandboxError> {
+        if let Some(sandbox) = &state.sandbox {
+            return Ok(sandbox.clone());
+        }
+        let sandbox = self.sandboxes.open(&self.agent, self.access, &state.saved).await?;
+        if self.access == Access::ReadWrite {
+            // From here on, listings show what the agent changes, not what was filled in for it.
+            sandbox.list_changes(Since::LastListing).await?;
+        }
+        state.sandbox = Some(sandbox.clone());
+        Ok(sandbox)
+    }
+
+    async fn replace(&self, state: &mut State, reason: &str) -> Result<(), SandboxError> {
+        if let Some(broken) = state.sandbox.take() {
+            broken.close().await;
+        }
+        state.losses += 1;
+        if state.losses > MAX_LOSSES {
+            return Err(SandboxError::Unavailable(format!(
+                "the sandbox of {} broke {} times, the last time: {reason}",
+                self.agent, state.losses
+            )));
+        }
+        state.pending.clear();
+        state.since_edit.clear();
+        self.sandbox(state).await.map(drop)
+    }
+}

@@ -1,0 +1,241 @@
+//! `explore`: an agent with a shell and no write access (ACQUIRE, III-B2).
+//!
+//! Each Answerer sees the issue, its own question and run-wide facts. What it hands in is looked up by the
+//! host; what does not hold goes back to it once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use minijinja::{context, value::Serde};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    agent::{Agent, Exit, prompt, shell::Shell, workbench::Workbench},
+    domain::{AgentName, Answer, AnswerStatus, Check, Question},
+    method::{
+        context::{AgentReport, RunContext, RunError},
+        evidence::{self, Checked, Claim, Fault},
+        ports::{
+            Access, Answerer, CallContext, CommandLimits, Ended, Message, SourceTree, StoreError, Symbols,
+            Tool, ToolError, ToolOutcome, ToolSpec,
+        },
+        prose,
+    },
+};
+
+/// Most citations that an answer may have.
+const MAX_CITATIONS: usize = 50;
+/// Longest answer that is taken, in characters.
+const MAX_ANSWER_CHARS: usize = 20_000;
+/// Most gaps, and the longest of them in characters.
+const MAX_GAPS: (usize, usize) = (30, 2_000);
+
+pub struct Explore;
+
+#[async_trait]
+impl Answerer for Explore {
+    fn name(&self) -> &'static str {
+        "explore"
+    }
+
+    async fn answer(&self, context: &RunContext, number: usize, question: &Question) -> Ended<Answer> {
+        let name = AgentName::answerer(number);
+        let settings = &context.settings.answerer;
+        let bench = Arc::new(Workbench::new(
+            context.sandboxes.clone(),
+            name.clone(),
+            Access::ReadOnly,
+            context.services.store.clone(),
+            context.services.clock.clone(),
+            context.harvester.clone(),
+        ));
+        let shell = Shell {
+            bench: bench.clone(),
+            limits: CommandLimits {
+                timeout: settings.command_time,
+                // Four bytes are the longest character.
+                keep_bytes: context.settings.observation_chars * 4,
+            },
+            output_chars: context.settings.observation_chars,
+        };
+        let submit = SubmitAnswer { tree: context.tree.clone(), symbols: context.symbols.clone() };
+        let agent = Agent {
+            name: name.clone(),
+            model: context.models.answerer.clone(),
+            opening: opening(context, question),
+            volatile: context.volatile.clone(),
+            tools: vec![Arc::new(shell), Arc::new(submit)],
+            bench: bench.clone(),
+            limits: context.settings.limits(settings),
+            temperature: Some(settings.temperature),
+        };
+        let finished = agent.run(&context.services).await;
+        bench.close().await;
+        let report = AgentReport::of(&name, &finished);
+        let result = match (finished.exit, finished.submission, finished.error) {
+            (_, _, Some(error)) => Err(error.into()),
+            (Exit::Cancelled, ..) => Err(RunError::Cancelled),
+            (Exit::Submitted, Some(submission), _) => serde_json::from_value(submission).map_err(|e| {
+                StoreError { what: format!("the stored answer of {name}"), reason: e.to_string() }.into()
+            }),
+            (Exit::FormatErrors | Exit::Failed | Exit::Submitted, ..) => Ok(unanswered(AnswerStatus::Failed)),
+            (Exit::StepLimit | Exit::CostLimit | Exit::TimeLimit, ..) => Ok(unanswered(AnswerStatus::Budget)),
+        };
+        Ended { report, result }
+    }
+}
+
+fn opening(context: &RunContext, question: &Question) -> Vec<Message> {
+    let category = serde_json::to_value(question.category).ok();
+    vec![
+        Message::System { content: prompt::render("answerer/system.md", context! {}) },
+        Message::User {
+            content: prompt::render(
+                "answerer/task.md",
+                context! {
+                    issue => context.issue_text(),
+                    environment => context.environment.as_str(),
+                    category => category.as_ref().and_then(Value::as_str),
+                    question => question.text.as_str(),
+                    why => question.why.as_str(),
+                },
+            ),
+        },
+    ]
+}
+
+fn unanswered(status: AnswerStatus) -> Answer {
+    Answer { status, text: String::new(), gaps: Vec::new(), citations: Vec::new() }
+}
+
+/// What an Answerer hands in.
+#[derive(Debug, Deserialize)]
+struct Submission {
+    answer: String,
+    citations: Vec<Claim>,
+    #[serde(default)]
+    gaps: Vec<String>,
+}
+
+/// The `submit` tool of an Answerer: looks everything up, returns the answer once if it does not hold.
+struct SubmitAnswer {
+    tree: Arc<dyn SourceTree>,
+    symbols: Arc<dyn Symbols>,
+}
+
+/// Something that does not hold, as `answerer/returned.md` words it.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Problem {
+    Citation {
+        number: usize,
+        path: String,
+        start: u32,
+        end: u32,
+        fault: Fault,
+    },
+    /// Named in the text, absent from the commit.
+    Missing {
+        name: String,
+    },
+    /// The text refers to `[number]`, but there is no such citation.
+    NoSuchCitation {
+        number: u32,
+    },
+    /// The answer states something and cites nothing.
+    NothingCited,
+}
+
+impl SubmitAnswer {
+    async fn look_up(
+        &self,
+        submission: &Submission,
+    ) -> Result<(Vec<Checked>, Vec<String>, Vec<Problem>), ToolError> {
+        let mut checked = Vec::with_capacity(submission.citations.len());
+        for claim in &submission.citations {
+            checked.push(evidence::check(claim.clone(), &*self.tree, &*self.symbols).await?);
+        }
+        let missing = prose::missing(&submission.answer, self.tree.clone()).await?;
+        let mut problems: Vec<Problem> = (1..)
+            .zip(&checked)
+            .filter_map(|(number, checked)| {
+                let citation = &checked.citation;
+                checked.fault.map(|fault| Problem::Citation {
+                    number,
+                    path: citation.path.clone(),
+                    start: citation.start,
+                    end: citation.end,
+                    fault,
+                })
+            })
+            .collect();
+        problems.extend(missing.iter().map(|name| Problem::Missing { name: name.clone() }));
+        let paragraphs = crate::gate::prose::paragraphs(&submission.answer);
+        let mut dangling: Vec<u32> = paragraphs
+            .iter()
+            .flat_map(|p| p.cited.iter().copied())
+            .filter(|number| *number == 0 || *number as usize > checked.len())
+            .collect();
+        dangling.sort_unstable();
+        dangling.dedup();
+        problems.extend(dangling.into_iter().map(|number| Problem::NoSuchCitation { number }));
+        if !submission.answer.trim().is_empty() && checked.is_empty() {
+            problems.push(Problem::NothingCited);
+        }
+        Ok((checked, missing, problems))
+    }
+}
+
+#[async_trait]
+impl Tool for SubmitAnswer {
+    fn spec(&self) -> ToolSpec {
+        prompt::tool_spec("tools/submit_answer.json", context! {})
+    }
+
+    async fn call(&self, arguments: Value, call: CallContext) -> Result<ToolOutcome, ToolError> {
+        let submission: Submission = match serde_json::from_value(arguments) {
+            Ok(submission) => submission,
+            Err(error) => return Ok(ToolOutcome::BadArguments(error.to_string())),
+        };
+        if let Some(problem) = too_much(&submission) {
+            return Ok(ToolOutcome::BadArguments(problem));
+        }
+        let (checked, missing, problems) = self.look_up(&submission).await?;
+        if !problems.is_empty() && call.earlier_calls == 0 {
+            let problems = minijinja::Value::from(Serde(problems));
+            return Ok(ToolOutcome::Observation(prompt::render(
+                "answerer/returned.md",
+                context! { problems },
+            )));
+        }
+        let holds = checked.iter().any(|c| c.citation.check != Check::Unverified);
+        let mut gaps = submission.gaps;
+        let status =
+            if submission.answer.trim().is_empty() || !holds && checked.is_empty() && !gaps.is_empty() {
+                AnswerStatus::Gap
+            } else {
+                AnswerStatus::Answered
+            };
+        gaps.extend(missing.iter().map(|name| crate::report::named_but_missing(name)));
+        let citations = checked.into_iter().map(|c| c.citation).collect();
+        let answer = Answer { status, text: submission.answer, gaps, citations };
+        Ok(ToolOutcome::Finished(serde_json::to_value(answer).expect("an answer can be written as JSON")))
+    }
+}
+
+fn too_much(submission: &Submission) -> Option<String> {
+    if submission.answer.trim().is_empty() && submission.gaps.is_empty() {
+        return Some("an empty answer needs `gaps` that say where you looked".into());
+    }
+    if submission.answer.chars().count() > MAX_ANSWER_CHARS {
+        return Some(format!("the answer is longer than {MAX_ANSWER_CHARS} characters"));
+    }
+    if submission.citations.len() > MAX_CITATIONS {
+        return Some(format!("more than {MAX_CITATIONS} citations"));
+    }
+    if submission.gaps.len() > MAX_GAPS.0 || submission.gaps.iter().any(|g| g.chars().count() > MAX_GAPS.1) {
+        return Some(format!("more than {} gaps, or one longer than {} characters", MAX_GAPS.0, MAX_GAPS.1));
+    }
+    None
+}

@@ -1,0 +1,5 @@
+//! Strategies that answer a question.
+
+mod explore;
+
+pub use explore::Explore;

@@ -1,0 +1,248 @@
+//! What every stage of a run works with, and what it reports.
+
+use std::{sync::Arc, time::Duration};
+
+use minijinja::context;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agent::{
+        AgentError, Exit, Finished, Limits, Services, Unpaid, harvest::Harvester, ledger::Cap, paid, prompt,
+    },
+    domain::{Account, AgentName, Issue, Money, RunId},
+    gate::intake::AdmittedIssue,
+    method::{
+        facts::Facts,
+        ports::{
+            ChatModel, ChatReply, ChatRequest, ModelError, OverBudget, SandboxError, Sandboxes, SourceError,
+            SourceTree, StoreError, Symbols, ToolError,
+        },
+    },
+};
+
+/// The settings of a run. Defaults are the paper's (ACQUIRE, IV-E).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `N`: questions asked. 0 is the base agent without stage 1.
+    pub questions: usize,
+    pub questioner_temperature: f64,
+    pub answerer: AgentSettings,
+    pub resolver: AgentSettings,
+    /// Consecutive replies without one well-formed call that end an agent.
+    pub format_errors: u32,
+    /// Most characters of a command's output that a model is shown.
+    pub observation_chars: usize,
+    /// Tokens that one reply may have.
+    pub reply_tokens: u32,
+}
+
+/// Limits of one kind of agent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AgentSettings {
+    pub temperature: f64,
+    pub steps: u32,
+    pub cap: Cap,
+    pub time: Duration,
+    /// For each command.
+    pub command_time: Duration,
+}
+
+impl Settings {
+    pub fn limits(&self, agent: &AgentSettings) -> Limits {
+        Limits {
+            steps: agent.steps,
+            time: agent.time,
+            format_errors: self.format_errors,
+            reply_tokens: self.reply_tokens,
+        }
+    }
+}
+
+/// The model of each role.
+#[derive(Clone)]
+pub struct Models {
+    pub questioner: Arc<dyn ChatModel>,
+    pub answerer: Arc<dyn ChatModel>,
+    pub resolver: Arc<dyn ChatModel>,
+}
+
+/// Everything that the stages of one run share.
+#[derive(Clone)]
+pub struct RunContext {
+    pub id: RunId,
+    pub issue: Issue,
+    /// The issue as models may read it.
+    pub admitted: AdmittedIssue,
+    /// Random, made for this run: text from outside cannot close the block that it stands in (S-06).
+    pub fence: String,
+    pub settings: Settings,
+    pub models: Models,
+    pub tree: Arc<dyn SourceTree>,
+    pub symbols: Arc<dyn Symbols>,
+    pub sandboxes: Arc<dyn Sandboxes>,
+    pub harvester: Arc<Harvester>,
+    pub services: Services,
+    /// What the history that agents see holds, in a clause.
+    pub history: String,
+    /// Facts about the environment, as agents read them; empty where no sandbox was opened.
+    pub environment: String,
+    /// See [`ChatRequest::volatile`]: the fence and the environment.
+    pub volatile: Vec<String>,
+}
+
+impl RunContext {
+    /// The issue, fenced.
+    pub fn issue_text(&self) -> String {
+        prompt::render(
+            "shared/issue.md",
+            context! {
+                fence => self.fence.as_str(),
+                title => self.admitted.title.as_str(),
+                body => self.admitted.body.as_str(),
+            },
+        )
+    }
+
+    /// Takes the facts in that every agent is told.
+    pub fn set_environment(&mut self, facts: &Facts) {
+        self.environment = facts.render(self.tree.commit(), self.settings.observation_chars);
+        self.volatile = vec![self.environment.clone(), self.fence.clone()];
+    }
+
+    /// Counts in the ledger what an agent of an earlier process used.
+    pub fn restore(&self, agent: &AgentName, report: &AgentReport) {
+        self.services.budget.restore(agent, report.account.usd, report.account.tokens);
+    }
+
+    /// One model call under the ledger, given up when the run is cancelled.
+    pub async fn paid(&self, model: &dyn ChatModel, request: &ChatRequest) -> Result<ChatReply, RunError> {
+        tokio::select! {
+            biased;
+            () = self.services.cancel.cancelled() => Err(RunError::Cancelled),
+            reply = paid(&self.services, model, request) => reply.map_err(|unpaid| match unpaid {
+                Unpaid::Model(error) => error.into(),
+                Unpaid::OverBudget(over) => RunError::OverBudget(over),
+            }),
+        }
+    }
+}
+
+/// Why a run ended without an outcome. What its finished stages stored stays.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the Questioner gave no usable question in {tries} tries: {problem}")]
+    NoQuestions { tries: u32, problem: String },
+    #[error("the budget ended before the first question: {0}. Raise `[limits.run] usd`")]
+    OverBudget(OverBudget),
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl RunError {
+    /// The stable name that `run.json` shows.
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Model(error) => error.class(),
+            Self::Sandbox(SandboxError::Unavailable(_)) => "sandbox_unavailable",
+            Self::Sandbox(SandboxError::Lost(_)) => "sandbox_lost",
+            Self::Sandbox(SandboxError::Limit(_)) => "sandbox_limit",
+            Self::Source(SourceError::Input(_)) => "repository_input",
+            Self::Source(SourceError::Limit(_)) => "repository_limit",
+            Self::Source(SourceError::Authentication(_)) => "repository_authentication",
+            Self::Source(SourceError::Git(_)) => "repository_git",
+            Self::Store(_) => "run_state",
+            Self::NoQuestions { .. } => "no_questions",
+            Self::OverBudget(_) => "over_budget",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<AgentError> for RunError {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Model(error) => error.into(),
+            AgentError::Store(error) => error.into(),
+            AgentError::Tool(error) => error.into(),
+        }
+    }
+}
+
+impl From<ToolError> for RunError {
+    fn from(error: ToolError) -> Self {
+        match error {
+            ToolError::Sandbox(error) => error.into(),
+            ToolError::Source(error) => error.into(),
+            ToolError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// What an agent used and how it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentReport {
+    pub name: String,
+    pub exit: String,
+    pub account: Account,
+    /// What providers made us change.
+    pub notes: Vec<String>,
+}
+
+impl AgentReport {
+    pub fn new(name: &AgentName, exit: Exit) -> Self {
+        Self {
+            name: name.to_string(),
+            exit: exit.as_str().into(),
+            account: Account::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    pub fn of(name: &AgentName, finished: &Finished) -> Self {
+        Self {
+            name: name.to_string(),
+            exit: finished.exit.as_str().into(),
+            account: finished.account,
+            notes: finished.notes.clone(),
+        }
+    }
+
+    pub fn add_notes(&mut self, notes: Vec<String>) {
+        for note in notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+}
+
+/// What a stage used: its agents' money and tokens, its own wall-clock seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageReport {
+    pub name: String,
+    pub seconds: f64,
+    pub agents: Vec<AgentReport>,
+}
+
+impl StageReport {
+    /// Sum over the agents, with the stage's own seconds.
+    pub fn account(&self) -> Account {
+        let mut sum = Account::default();
+        for agent in &self.agents {
+            sum += agent.account;
+        }
+        Account { seconds: self.seconds, ..sum }
+    }
+
+    pub fn usd(&self) -> Money {
+        self.account().usd
+    }
+}

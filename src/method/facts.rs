@@ -1,0 +1,184 @@
+//! Environment facts: what every agent is told before its first step, so that it need not find it out.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use minijinja::context;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agent::prompt,
+    domain::CommitId,
+    method::ports::{CommandLimits, Sandbox, SandboxError, TreeEntry},
+    sandbox::observation_text,
+};
+
+/// Prints `name<TAB>version` for each tool that is there and `name<TAB>` for each that is not.
+const PROBE: &str = include_str!("probe.sh");
+
+/// Facts that are equal for all agents of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    pub files: usize,
+    /// Languages by number of files, most first.
+    pub languages: Vec<String>,
+    /// Tools with their versions.
+    pub tools: Vec<String>,
+    pub absent: Vec<String>,
+    pub test_command: Option<String>,
+    /// What the history that agents see holds.
+    pub history: String,
+    /// What the sandbox does not allow.
+    pub posture: Vec<String>,
+}
+
+impl Facts {
+    pub fn render(&self, commit: &CommitId, output_chars: usize) -> String {
+        prompt::render(
+            "shared/environment.md",
+            context! {
+                commit => commit.short(),
+                files => self.files,
+                languages => self.languages.clone(),
+                tools => self.tools.clone(),
+                absent => self.absent.clone(),
+                test_command => self.test_command.clone(),
+                history => self.history.as_str(),
+                posture => self.posture.clone(),
+                output_chars,
+            },
+        )
+    }
+}
+
+/// Tools as the probe reports them: those that are there with a version, and those that are not.
+pub async fn probe_tools(sandbox: &dyn Sandbox) -> Result<(Vec<String>, Vec<String>), SandboxError> {
+    let limits = CommandLimits { timeout: Duration::from_secs(60), keep_bytes: 64 * 1024 };
+    let outcome = sandbox.run(PROBE, limits).await?;
+    Ok(read_probe(&observation_text(&outcome, 64 * 1024)))
+}
+
+fn read_probe(output: &str) -> (Vec<String>, Vec<String>) {
+    let (mut there, mut absent) = (Vec::new(), Vec::new());
+    for line in output.lines() {
+        match line.split_once('\t') {
+            Some((name, "")) => absent.push(name.to_owned()),
+            Some((name, version)) => {
+                let version: String = version.trim().chars().take(60).collect();
+                there.push(if version == "yes" { name.to_owned() } else { format!("{name} {version}") });
+            }
+            None => {}
+        }
+    }
+    (there, absent)
+}
+
+/// Languages by file name, most files first; at most five.
+pub fn languages(entries: &[TreeEntry]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for entry in entries {
+        let extension = entry.path.rsplit(|b| *b == b'/').next().and_then(|name| {
+            let dot = name.iter().rposition(|b| *b == b'.')?;
+            std::str::from_utf8(&name[dot + 1..]).ok()
+        });
+        if let Some(language) = extension.and_then(language_of) {
+            *counts.entry(language).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(language, count)| (std::cmp::Reverse(*count), *language));
+    let mut names: Vec<String> =
+        counts.into_iter().take(5).map(|(language, count)| format!("{language}: {count}")).collect();
+    if names.is_empty() {
+        names.push("no source files of a known language".into());
+    }
+    names
+}
+
+fn language_of(extension: &str) -> Option<&'static str> {
+    Some(match extension {
+        "c" | "h" => "C",
+        "cc" | "cpp" | "cxx" | "hh" | "hpp" => "C++",
+        "cs" => "C#",
+        "ex" | "exs" => "Elixir",
+        "go" => "Go",
+        "hs" => "Haskell",
+        "java" => "Java",
+        "js" | "cjs" | "mjs" | "jsx" => "JavaScript",
+        "kt" | "kts" => "Kotlin",
+        "lua" => "Lua",
+        "php" => "PHP",
+        "pl" | "pm" => "Perl",
+        "py" | "pyi" => "Python",
+        "r" | "R" => "R",
+        "rb" => "Ruby",
+        "rs" => "Rust",
+        "scala" => "Scala",
+        "sh" | "bash" => "Shell",
+        "swift" => "Swift",
+        "ts" | "tsx" | "mts" | "cts" => "TypeScript",
+        "zig" => "Zig",
+        _ => return None,
+    })
+}
+
+/// The command that most projects with these files at their root test with. A guess, and told as one.
+pub fn test_command(entries: &[TreeEntry]) -> Option<String> {
+    let at_root = |name: &str| entries.iter().any(|e| e.path == name.as_bytes());
+    let below = |folder: &str| entries.iter().any(|e| e.path.starts_with(folder.as_bytes()));
+    let python =
+        ["pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini"].iter().any(|f| at_root(f));
+    let known = [
+        (at_root("Cargo.toml"), "cargo test --offline"),
+        (at_root("go.mod"), "go test ./..."),
+        (at_root("manage.py") || below("tests/runtests.py"), "python tests/runtests.py"),
+        (python && at_root("bin/test"), "python bin/test"),
+        (python, "python -m pytest"),
+        (at_root("package.json"), "npm test"),
+        (at_root("pom.xml"), "mvn -o test"),
+        (at_root("build.gradle") || at_root("build.gradle.kts"), "gradle --offline test"),
+        (at_root("Gemfile") && below("spec/"), "bundle exec rspec"),
+        (at_root("Rakefile"), "rake test"),
+        (at_root("mix.exs"), "mix test"),
+        (at_root("composer.json"), "vendor/bin/phpunit"),
+        (at_root("CMakeLists.txt"), "ctest"),
+        (at_root("Makefile"), "make test"),
+    ];
+    known.into_iter().find(|(is, _)| *is).map(|(_, command)| command.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::FileMode;
+
+    fn entries(paths: &[&str]) -> Vec<TreeEntry> {
+        paths
+            .iter()
+            .map(|p| TreeEntry { path: p.as_bytes().to_vec(), mode: FileMode::Regular, size: 1 })
+            .collect()
+    }
+
+    #[test]
+    fn languages_are_counted_and_named() {
+        let tree = entries(&["a.py", "b/c.py", "d.rs", "README", "x.", ".py"]);
+        assert_eq!(languages(&tree), ["Python: 3", "Rust: 1"]);
+        assert_eq!(languages(&[]), ["no source files of a known language"]);
+    }
+
+    #[test]
+    fn the_test_command_follows_the_files_at_the_root() {
+        assert_eq!(test_command(&entries(&["setup.py"])).as_deref(), Some("python -m pytest"));
+        assert_eq!(
+            test_command(&entries(&["Cargo.toml", "setup.py"])).as_deref(),
+            Some("cargo test --offline")
+        );
+        assert_eq!(test_command(&entries(&["sub/Cargo.toml"])), None);
+    }
+
+    #[test]
+    fn the_probe_tells_what_is_there_and_what_is_not() {
+        let (there, absent) = read_probe("git\t2.39.5\nrg\tyes\nnode\t\nnoise\n");
+        assert_eq!(there, ["git 2.39.5", "rg"]);
+        assert_eq!(absent, ["node"]);
+    }
+}

@@ -1,0 +1,29 @@
+# Prints "name<TAB>version" for each tool that is there and "name<TAB>" for each that is not.
+# Runs in a sandbox, before any agent does. Bash only.
+version() { # the first thing in a command's output that looks like a version
+    timeout 10 "$@" 2>&1 </dev/null | head -n 5 | { [[ "$(cat)" =~ [0-9]+(\.[0-9]+)+ ]] && printf '%s' "${BASH_REMATCH[0]}"; }
+}
+tell() { # name, then its version command
+    local name=$1 found
+    shift
+    if command -v "$name" >/dev/null 2>&1; then
+        found=$(version "$@")
+        printf '%s\t%s\n' "$name" "${found:-yes}"
+    else
+        printf '%s\t\n' "$name"
+    fi
+}
+tell git git --version
+tell rg rg --version
+for name in python python3 node npm ruby perl php java gcc clang rustc cargo make cmake; do tell "$name" "$name" --version; done
+tell go go version
+for name in mvn gradle; do command -v "$name" >/dev/null 2>&1 && tell "$name" "$name" --version; done
+for python in python python3; do
+    if command -v "$python" >/dev/null 2>&1; then
+        found=$(timeout 20 "$python" -c 'import pytest; print(pytest.__version__)' 2>/dev/null </dev/null)
+        printf '%s\t%s\n' "pytest (for $python)" "$found"
+        break
+    fi
+done
+for name in patch ed vim strace gdb; do command -v "$name" >/dev/null 2>&1 && printf '%s\tyes\n' "$name" || printf '%s\t\n' "$name"; done
+true

@@ -1,0 +1,300 @@
+//! The Questioner: one chat call that turns the issue into questions (ACQUIRE, III-B1).
+
+use minijinja::context;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    agent::{Exit, prompt},
+    domain::{Account, AgentName, Category, Money, Question},
+    method::{
+        context::{AgentReport, RunContext, RunError},
+        ports::{ChatRequest, Ended, Event, Message, Opening, Turn},
+    },
+};
+
+/// Replies that are asked for again, at most.
+const MAX_RETRIES: u32 = 2;
+/// Longest question or reason that is taken, in characters.
+const MAX_QUESTION_CHARS: usize = 1_000;
+/// Two questions that share this part of their words ask the same thing.
+const SAME_QUESTION: f64 = 0.8;
+
+/// The shape that the model must reply in.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Reply {
+    questions: Vec<Asked>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Asked {
+    category: Category,
+    /// Stands alone and is answerable by exploring the repository.
+    question: String,
+    /// Why the answer matters for the repair.
+    why: String,
+}
+
+/// JSON schema of a reply with exactly `count` questions.
+fn reply_schema(count: usize) -> Value {
+    let mut schema = schemars::schema_for!(Reply).to_value();
+    let questions = &mut schema["properties"]["questions"];
+    questions["minItems"] = count.into();
+    questions["maxItems"] = count.into();
+    schema
+}
+
+/// Asks for `context.settings.questions` questions. Fewer come back when the model cannot do better;
+/// none is an error.
+pub async fn ask(context: &RunContext) -> Ended<Vec<Question>> {
+    let agent = AgentName::questioner();
+    context.services.progress.report(Event::AgentStarted { agent: agent.clone() });
+    let mut report = AgentReport::new(&agent, Exit::Failed);
+    let result = converse(context, &agent, &mut report).await;
+    let exit = match &result {
+        Ok(_) => Exit::Submitted,
+        Err(RunError::Cancelled) => Exit::Cancelled,
+        Err(RunError::NoQuestions { .. }) => Exit::FormatErrors,
+        Err(RunError::OverBudget(_)) => Exit::CostLimit,
+        Err(_) => Exit::Failed,
+    };
+    report.exit = exit.as_str().into();
+    context.services.progress.report(Event::AgentFinished {
+        agent,
+        exit: exit.as_str(),
+        account: report.account,
+    });
+    Ended { report, result }
+}
+
+async fn converse(
+    context: &RunContext,
+    agent: &AgentName,
+    report: &mut AgentReport,
+) -> Result<Vec<Question>, RunError> {
+    let (model, services) = (&context.models.questioner, &context.services);
+    let count = context.settings.questions;
+    let schema = reply_schema(count);
+    let mut messages = match services.store.opening(agent).await? {
+        Some(opening) => opening.messages,
+        None => {
+            let messages = opening(context, count, &schema);
+            let opening = Opening {
+                agent: agent.to_string(),
+                model: model.name().to_owned(),
+                messages: messages.clone(),
+                tools: Vec::new(),
+                volatile: context.volatile.clone(),
+            };
+            services.store.open_agent(agent, &opening).await?;
+            messages
+        }
+    };
+    let mut stored = services.store.turns(agent).await?.into_iter();
+    loop {
+        let turn = match stored.next() {
+            Some(turn) => {
+                services.budget.restore(agent, turn.account.usd, turn.account.tokens);
+                turn
+            }
+            None => {
+                let turn = call(context, agent, &messages, &schema, report).await?;
+                services.store.append_turn(agent, &turn).await?;
+                turn
+            }
+        };
+        report.account += turn.account;
+        let text = match turn.messages.first() {
+            Some(Message::Assistant { content, .. }) => content.clone().unwrap_or_default(),
+            _ => String::new(),
+        };
+        messages.extend(turn.messages);
+        let (questions, problems) = read_reply(&text, &schema, count);
+        let tries = report.account.steps;
+        if !problems.is_empty() && tries <= MAX_RETRIES {
+            let content = prompt::render("questioner/again.md", context! { problems, count });
+            messages.push(Message::User { content });
+        } else if questions.is_empty() {
+            return Err(RunError::NoQuestions { tries, problem: problems.join("; ") });
+        } else {
+            return Ok(questions);
+        }
+    }
+}
+
+fn opening(context: &RunContext, count: usize, schema: &Value) -> Vec<Message> {
+    let schema = serde_json::to_string_pretty(schema).expect("a JSON value can be written");
+    vec![
+        Message::System { content: prompt::render("questioner/system.md", context! { count }) },
+        Message::User {
+            content: prompt::render(
+                "questioner/task.md",
+                context! { issue => context.issue_text(), count, schema },
+            ),
+        },
+    ]
+}
+
+async fn call(
+    context: &RunContext,
+    agent: &AgentName,
+    messages: &[Message],
+    schema: &Value,
+    report: &mut AgentReport,
+) -> Result<Turn, RunError> {
+    let (model, services) = (&context.models.questioner, &context.services);
+    let step = report.account.steps + 1;
+    let request = ChatRequest {
+        agent: agent.clone(),
+        turn: step,
+        messages: messages.to_vec(),
+        tools: Vec::new(),
+        temperature: Some(context.settings.questioner_temperature),
+        max_tokens: Some(context.settings.reply_tokens),
+        response_schema: Some(("questions".into(), schema.clone())),
+        volatile: context.volatile.clone(),
+    };
+    services.progress.report(Event::AgentThinks { agent: agent.clone(), step });
+    let started = services.clock.monotonic();
+    let reply = context.paid(&**model, &request).await?;
+    report.add_notes(reply.notes);
+    Ok(Turn {
+        turn: step,
+        messages: vec![Message::Assistant { content: reply.text, tool_calls: reply.calls }],
+        finish: reply.finish,
+        observed: Vec::new(),
+        account: Account {
+            steps: 1,
+            seconds: (services.clock.monotonic() - started).as_secs_f64(),
+            usd: model.price().map_or(Money::ZERO, |p| p.of(reply.tokens)),
+            tokens: reply.tokens,
+        },
+        format_error: None,
+        submission: None,
+        at: services.clock.now(),
+    })
+}
+
+/// The valid questions of a reply, at most `count`, and everything that is wrong with it.
+fn read_reply(text: &str, schema: &Value, count: usize) -> (Vec<Question>, Vec<String>) {
+    let Some(reply) = json_object(text) else {
+        return (Vec::new(), vec!["it holds no JSON object".into()]);
+    };
+    let mut problems: Vec<String> = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator
+            .iter_errors(&reply)
+            .take(10)
+            .map(|e| {
+                let at = e.instance_path().to_string();
+                let at = if at.is_empty() { "the object".to_owned() } else { format!("`{at}`") };
+                format!("{at}: {}", e.to_string().chars().take(300).collect::<String>())
+            })
+            .collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    let asked = reply.get("questions").and_then(Value::as_array).into_iter().flatten();
+    let mut questions: Vec<Question> = Vec::new();
+    for (number, asked) in (1..).zip(asked) {
+        let Ok(asked) = serde_json::from_value::<Asked>(asked.clone()) else { continue };
+        let (text, why) = (asked.question.trim(), asked.why.trim());
+        if text.is_empty()
+            || text.chars().count() > MAX_QUESTION_CHARS
+            || why.chars().count() > MAX_QUESTION_CHARS
+        {
+            problems
+                .push(format!("question {number} is empty or longer than {MAX_QUESTION_CHARS} characters"));
+        } else if let Some(same) = questions.iter().find(|q| similarity(&q.text, text) >= SAME_QUESTION) {
+            problems.push(format!("question {number} asks the same as `{}`", same.text));
+        } else {
+            let id = format!("q{}", questions.len() + 1);
+            questions.push(Question { id, category: asked.category, text: text.into(), why: why.into() });
+        }
+    }
+    questions.truncate(count);
+    (questions, problems)
+}
+
+/// The JSON object in a reply, with or without a code fence or words around it.
+fn json_object(text: &str) -> Option<Value> {
+    let from = text.find('{')?;
+    let to = text.rfind('}')?;
+    serde_json::from_str(text.get(from..=to)?).ok()
+}
+
+/// Shared words over all words (Jaccard), case ignored.
+fn similarity(a: &str, b: &str) -> f64 {
+    let words = |text: &str| -> std::collections::HashSet<String> {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|w| !w.is_empty())
+            .map(str::to_lowercase)
+            .collect()
+    };
+    let (a, b) = (words(a), words(b));
+    let all = a.union(&b).count();
+    if all == 0 { 1.0 } else { a.intersection(&b).count() as f64 / all as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(questions: &[(&str, &str)]) -> String {
+        let questions: Vec<Value> = questions
+            .iter()
+            .map(|(category, text)| serde_json::json!({"category": category, "question": text, "why": "because"}))
+            .collect();
+        serde_json::json!({ "questions": questions }).to_string()
+    }
+
+    fn read(text: &str, count: usize) -> (Vec<Question>, Vec<String>) {
+        read_reply(text, &reply_schema(count), count)
+    }
+
+    const A: (&str, &str) = ("mechanism_behavior", "How does `parse` find the end of a quoted string?");
+    const B: (&str, &str) = ("design_usage", "Which errors may `Reader.next` raise, and who catches them?");
+
+    #[test]
+    fn a_valid_reply_is_taken_also_inside_a_fence() {
+        let (questions, problems) = read(&format!("Here you are:\n```json\n{}\n```", reply(&[A, B])), 2);
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(questions.iter().map(|q| q.id.as_str()).collect::<Vec<_>>(), ["q1", "q2"]);
+        assert_eq!(questions[1].category, Category::DesignUsage);
+    }
+
+    #[test]
+    fn prose_is_no_question() {
+        let (questions, problems) = read("I would ask how the parser works.", 2);
+        assert!(questions.is_empty());
+        assert_eq!(problems, ["it holds no JSON object"]);
+    }
+
+    #[test]
+    fn none_and_twenty_are_told_and_at_most_the_wanted_number_is_taken() {
+        let (questions, problems) = read(&reply(&[]), 2);
+        assert!(questions.is_empty() && !problems.is_empty());
+        let many: Vec<String> =
+            (0..20).map(|n| format!("What does module number_{n} do with value_{n}?")).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|q| ("locating_structure", q.as_str())).collect();
+        let (questions, problems) = read(&reply(&many), 2);
+        assert_eq!(questions.len(), 2);
+        assert!(problems[0].contains("2 items") || problems[0].contains("more than 2"), "{problems:?}");
+    }
+
+    #[test]
+    fn duplicates_are_told_and_dropped() {
+        let again = ("design_usage", "How does parse find the end of a quoted string");
+        let (questions, problems) = read(&reply(&[A, again]), 2);
+        assert_eq!(questions.len(), 1);
+        assert!(problems[0].contains("asks the same as"), "{problems:?}");
+    }
+
+    #[test]
+    fn one_bad_question_does_not_lose_the_good_one() {
+        let (questions, problems) = read(&reply(&[("root_cause", "What is the cause?"), B]), 2);
+        assert_eq!((questions.len(), questions[0].id.as_str()), (1, "q1"));
+        assert!(!problems.is_empty());
+    }
+}

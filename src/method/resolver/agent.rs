@@ -1,0 +1,233 @@
+//! `agent`: the scaffold with write access and tests; the same agent with and without knowledge.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use minijinja::{Value as PromptValue, context, value::Serde};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    agent::{
+        Agent, Exit, prompt,
+        shell::Shell,
+        workbench::{SeenCommand, Workbench},
+    },
+    domain::{AgentName, AnswerStatus, Check, Knowledge},
+    method::{
+        context::{AgentReport, RunContext, RunError},
+        ports::{
+            Access, CallContext, CommandExit, CommandLimits, Ended, Message, Resolver, Tool, ToolError,
+            ToolOutcome, ToolSpec,
+        },
+    },
+};
+
+use super::{Resolution, TestReport};
+
+/// Longest summary that is taken, in characters.
+const MAX_SUMMARY_CHARS: usize = 20_000;
+/// Most paths in `leave_out`.
+const MAX_LEAVE_OUT: usize = 1_000;
+
+pub struct AgentResolver;
+
+#[async_trait]
+impl Resolver for AgentResolver {
+    fn name(&self) -> &'static str {
+        "agent"
+    }
+
+    async fn resolve(&self, context: &RunContext, knowledge: &Knowledge) -> Ended<Resolution> {
+        let name = AgentName::resolver();
+        let settings = &context.settings.resolver;
+        let bench = Arc::new(Workbench::new(
+            context.sandboxes.clone(),
+            name.clone(),
+            Access::ReadWrite,
+            context.services.store.clone(),
+            context.services.clock.clone(),
+            context.harvester.clone(),
+        ));
+        let shell = Shell {
+            bench: bench.clone(),
+            limits: CommandLimits {
+                timeout: settings.command_time,
+                keep_bytes: context.settings.observation_chars * 4,
+            },
+            output_chars: context.settings.observation_chars,
+        };
+        let agent = Agent {
+            name: name.clone(),
+            model: context.models.resolver.clone(),
+            opening: opening(context, knowledge),
+            volatile: context.volatile.clone(),
+            tools: vec![Arc::new(shell), Arc::new(SubmitPatch { bench: bench.clone() })],
+            bench: bench.clone(),
+            limits: context.settings.limits(settings),
+            temperature: Some(settings.temperature),
+        };
+        let finished = agent.run(&context.services).await;
+        let report = AgentReport::of(&name, &finished);
+        let result = match (finished.exit, finished.error) {
+            (_, Some(error)) => Err(error.into()),
+            (Exit::Cancelled, _) => Err(RunError::Cancelled),
+            _ => take(&bench, finished.submission, knowledge).await,
+        };
+        bench.close().await;
+        Ended { report, result }
+    }
+}
+
+/// Harvests the workspace, also of an agent that a limit ended: its work is kept.
+async fn take(
+    bench: &Workbench,
+    submission: Option<Value>,
+    knowledge: &Knowledge,
+) -> Result<Resolution, RunError> {
+    let submitted = submission.is_some();
+    // The tool stored it from this very type.
+    let submission: Submission = submission.and_then(|s| serde_json::from_value(s).ok()).unwrap_or_default();
+    let tests = bench.commands_since_last_edit().await.iter().filter_map(test_report).collect();
+    let harvest = bench.harvest(&submission.leave_out).await?;
+    let known = |id: &String| knowledge.pairs.iter().any(|pair| pair.question.id == *id);
+    Ok(Resolution {
+        summary: submission.summary,
+        used_answers: submission.used_answers.into_iter().filter(known).collect(),
+        changes: harvest.changes,
+        left_out: harvest.left_out,
+        submitted,
+        tests,
+    })
+}
+
+fn opening(context: &RunContext, knowledge: &Knowledge) -> Vec<Message> {
+    let knowledge = if knowledge.is_empty() { String::new() } else { knowledge_block(knowledge) };
+    vec![
+        Message::System { content: prompt::render("resolver/system.md", context! {}) },
+        Message::User {
+            content: prompt::render(
+                "resolver/task.md",
+                context! {
+                    knowledge,
+                    issue => context.issue_text(),
+                    environment => context.environment.as_str(),
+                },
+            ),
+        },
+    ]
+}
+
+/// All knowledge as one static block.
+fn knowledge_block(knowledge: &Knowledge) -> String {
+    let pairs: Vec<PromptValue> = knowledge
+        .pairs
+        .iter()
+        .map(|pair| {
+            let citations: Vec<PromptValue> = pair
+                .answer
+                .citations
+                .iter()
+                .map(|c| {
+                    context! {
+                        path => c.path.as_str(),
+                        start => c.start,
+                        end => c.end,
+                        symbol => c.symbol.clone(),
+                        unverified => c.check == Check::Unverified,
+                    }
+                })
+                .collect();
+            context! {
+                id => pair.question.id.as_str(),
+                category => Serde(pair.question.category),
+                question => pair.question.text.as_str(),
+                status => Serde(pair.answer.status),
+                answer => pair.answer.text.as_str(),
+                evidence => pair.answer.status == AnswerStatus::Answered
+                    && pair.answer.citations.iter().any(|c| c.check != Check::Unverified),
+                citations,
+                gaps => pair.answer.gaps.clone(),
+            }
+        })
+        .collect();
+    let blocks = PromptValue::from(Serde(knowledge.blocks.clone()));
+    let commit = knowledge.commit.short();
+    prompt::render("resolver/knowledge.md", context! { commit, pairs, blocks })
+}
+
+/// What a Resolver hands in; the patch itself is what changed in the workspace.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Submission {
+    summary: String,
+    #[serde(default)]
+    used_answers: Vec<String>,
+    #[serde(default)]
+    leave_out: Vec<String>,
+}
+
+/// The `submit` tool of a Resolver.
+struct SubmitPatch {
+    bench: Arc<Workbench>,
+}
+
+#[async_trait]
+impl Tool for SubmitPatch {
+    fn spec(&self) -> ToolSpec {
+        prompt::tool_spec("tools/submit_patch.json", context! {})
+    }
+
+    async fn call(&self, arguments: Value, call: CallContext) -> Result<ToolOutcome, ToolError> {
+        let submission: Submission = match serde_json::from_value(arguments) {
+            Ok(submission) => submission,
+            Err(error) => return Ok(ToolOutcome::BadArguments(error.to_string())),
+        };
+        if submission.summary.trim().is_empty() {
+            return Ok(ToolOutcome::BadArguments("`summary` is empty".into()));
+        }
+        if submission.summary.chars().count() > MAX_SUMMARY_CHARS
+            || submission.leave_out.len() > MAX_LEAVE_OUT
+        {
+            return Ok(ToolOutcome::BadArguments(format!(
+                "the summary is longer than {MAX_SUMMARY_CHARS} characters, or `leave_out` than {MAX_LEAVE_OUT} paths"
+            )));
+        }
+        self.bench.submit(call.turn).await?;
+        Ok(ToolOutcome::Finished(
+            serde_json::to_value(submission).expect("a submission can be written as JSON"),
+        ))
+    }
+}
+
+/// Commands that run tests, by the programs that projects test with.
+fn test_report(seen: &SeenCommand) -> Option<TestReport> {
+    const RUNNERS: [&str; 16] = [
+        "pytest",
+        "unittest",
+        "tox",
+        "nox",
+        "cargo test",
+        "cargo nextest",
+        "go test",
+        "npm test",
+        "yarn test",
+        "jest",
+        "mvn",
+        "gradle",
+        "rspec",
+        "rake test",
+        "make test",
+        "make check",
+    ];
+    let is_test = RUNNERS.iter().any(|runner| seen.command.contains(runner))
+        || ["runtests", "bin/test", "ctest", "phpunit", "mix test"]
+            .iter()
+            .any(|runner| seen.command.contains(runner));
+    is_test.then(|| TestReport {
+        command: seen.command.clone(),
+        exit_code: match seen.exit {
+            CommandExit::Code(code) => Some(code),
+            CommandExit::Signal(_) | CommandExit::TimedOut => None,
+        },
+    })
+}

@@ -1,0 +1,125 @@
+//! A run: prepare, acquire knowledge, resolve. Reads like the paper's Figure 1.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    domain::{AgentName, Knowledge, LeftOut, Patch, TreeChanges},
+    method::{
+        checkpoint::checkpoint,
+        context::{RunContext, RunError, StageReport},
+        facts::{self, Facts},
+        ports::{Access, Ended, KnowledgeSource, Resolver},
+        resolver::{Resolution, TestReport},
+    },
+};
+
+/// Which strategies a run uses.
+pub struct Strategy {
+    pub knowledge: Arc<dyn KnowledgeSource>,
+    /// `None`: knowledge only.
+    pub resolver: Option<Arc<dyn Resolver>>,
+}
+
+/// What the Resolver came to, as stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resolved {
+    pub summary: String,
+    pub used_answers: Vec<String>,
+    /// `None` when nothing changed that may leave the workspace.
+    pub patch: Option<Patch>,
+    pub left_out: Vec<LeftOut>,
+    /// False when a limit ended the Resolver: the patch is unfinished work.
+    pub submitted: bool,
+    pub tests: Vec<TestReport>,
+}
+
+/// What a run came to: as far as it got, and the error that ended it, if one did.
+#[derive(Debug)]
+pub struct RunReport {
+    pub knowledge: Option<Knowledge>,
+    pub resolved: Option<Resolved>,
+    pub stages: Vec<StageReport>,
+    pub error: Option<RunError>,
+}
+
+/// Runs all stages in order. Sandboxes are closed at the end, whatever happened.
+pub async fn run(mut context: RunContext, strategy: &Strategy) -> RunReport {
+    let mut report = RunReport { knowledge: None, resolved: None, stages: Vec::new(), error: None };
+    report.error = stages(&mut context, strategy, &mut report).await.err();
+    context.sandboxes.close().await;
+    report
+}
+
+async fn stages(
+    context: &mut RunContext,
+    strategy: &Strategy,
+    report: &mut RunReport,
+) -> Result<(), RunError> {
+    let facts =
+        checkpoint(context, "prepare", &mut report.stages, async { (Vec::new(), prepare(context).await) })
+            .await?;
+    context.set_environment(&facts);
+
+    let knowledge = strategy.knowledge.acquire(context, &mut report.stages).await?;
+    let knowledge = report.knowledge.insert(knowledge);
+
+    if let Some(resolver) = &strategy.resolver {
+        let resolved = checkpoint(context, "resolve", &mut report.stages, async {
+            let Ended { report, result } = resolver.resolve(context, knowledge).await;
+            let resolved = match result {
+                Ok(resolution) => build(context, resolution).await,
+                Err(error) => Err(error),
+            };
+            (vec![report], resolved)
+        })
+        .await?;
+        report.resolved = Some(resolved);
+    }
+    Ok(())
+}
+
+/// Finds the facts out that every agent is told.
+async fn prepare(context: &RunContext) -> Result<Facts, RunError> {
+    let entries = context.tree.entries().await?;
+    let probe = AgentName::probe();
+    let unchanged = TreeChanges::default();
+    let sandbox = tokio::select! {
+        biased;
+        () = context.services.cancel.cancelled() => return Err(RunError::Cancelled),
+        opened = context.sandboxes.open(&probe, Access::ReadOnly, &unchanged) => opened?,
+    };
+    let probed = facts::probe_tools(&*sandbox).await;
+    sandbox.close().await;
+    let (tools, absent) = probed?;
+    Ok(Facts {
+        files: entries.len(),
+        languages: facts::languages(&entries),
+        tools,
+        absent,
+        test_command: facts::test_command(&entries),
+        history: context.history.clone(),
+        posture: context.sandboxes.facts(),
+    })
+}
+
+async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved, RunError> {
+    let mut patch = None;
+    if !resolution.changes.is_empty() {
+        let built = context.tree.build_patch(resolution.changes).await?;
+        // Files that were written back as they were are no change.
+        patch = (!built.diff.is_empty()).then_some(built);
+    }
+    if let Some(patch) = &mut patch {
+        patch.summary.left_out.clone_from(&resolution.left_out);
+    }
+    Ok(Resolved {
+        summary: resolution.summary,
+        used_answers: resolution.used_answers,
+        patch,
+        left_out: resolution.left_out,
+        submitted: resolution.submitted,
+        tests: resolution.tests,
+    })
+}
