@@ -84,7 +84,8 @@ type Lines = (u32, u32);
 
 fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -> Checked {
     let text = String::from_utf8_lossy(bytes);
-    let line_count = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
+    let lines: Vec<&str> = text.lines().collect();
+    let line_count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
     let range = (claim.start, claim.end);
     let range_holds = (1..=line_count).contains(&claim.start)
         && (claim.start..=line_count).contains(&claim.end)
@@ -96,7 +97,7 @@ fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -
     let quote_at = quote.map(|q| occurrences(&text, &q));
     let symbol_at = symbol.as_ref().and_then(|wanted| {
         let places = symbols.places(path, bytes)?;
-        Some(places.iter().filter(|p| wanted.names(p)).map(extent).collect::<Vec<Lines>>())
+        Some(places.iter().filter(|p| wanted.names(p, path, &lines)).map(extent).collect::<Vec<Lines>>())
     });
     // A symbol stands where its name stands: the first line of its extent.
     let name_line = |at: &Lines| (at.0, at.0);
@@ -206,16 +207,35 @@ impl Symbol {
         Self { scope: parts, name }
     }
 
-    /// The name is the same, and a definition's innermost scope is the one that was named, if both are known.
-    fn names(&self, place: &SymbolPlace) -> bool {
+    /// Whether `place` is this symbol. Where a scope was named it must be seen: around the place, as the
+    /// file's module, or (for a call) on the same line. A name alone is not enough then, since other
+    /// classes have methods of that name.
+    fn names(&self, place: &SymbolPlace, path: &RepoPath, lines: &[&str]) -> bool {
         if self.name != place.name {
             return false;
         }
-        match (self.scope.last(), place.scope.last()) {
-            (Some(wanted), Some(there)) if place.is_definition => wanted == there,
-            _ => true,
+        let Some(wanted) = self.scope.last() else {
+            return true;
+        };
+        let is_module = path.as_str().split('/').any(|part| part.split('.').next() == Some(wanted));
+        if place.is_definition {
+            place.scope.last().map_or(is_module, |around| around == wanted)
+        } else {
+            let line = lines.get(place.first as usize - 1).copied().unwrap_or_default();
+            let on_line = line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == wanted);
+            on_line || place.scope.contains(wanted) && called_on_itself(line, &self.name)
         }
     }
+}
+
+/// Whether `name` stands in `line` without a receiver, or with the enclosing object as its receiver.
+fn called_on_itself(line: &str, name: &str) -> bool {
+    const ITSELF: [&str; 8] =
+        ["self.", "self::", "Self::", "this.", "this->", "cls.", "super().", "static::"];
+    line.match_indices(name).any(|(at, _)| {
+        let before = line[..at].trim_end();
+        ITSELF.iter().any(|receiver| before.ends_with(receiver)) || !before.ends_with(['.', ':', '>'])
+    })
 }
 
 fn extent(place: &SymbolPlace) -> Lines {
@@ -322,7 +342,12 @@ def close(handle):
     fn a_symbol_is_verified_where_it_is_defined_or_called_and_its_scope_counts() {
         assert_eq!(lines(&ask(4, 4, None, Some("Store.open"))), (Check::Verified, 4, 4));
         assert_eq!(lines(&ask(8, 8, None, Some("open()"))), (Check::Verified, 8, 8));
+        assert_eq!(lines(&ask(9, 9, None, Some("Store.open"))), (Check::Verified, 9, 9));
+        // `os.open` inside `Store.open` is another's `open`, and so is the module's.
         assert_eq!(ask(8, 8, None, Some("Store.open")).fault, Some(Fault::SeveralPlaces));
+        assert_eq!(ask(5, 5, None, Some("Store.open")).fault, Some(Fault::SeveralPlaces));
+        assert_eq!(lines(&ask(8, 8, None, Some("store.open"))), (Check::Verified, 8, 8));
+        assert_eq!(ask(8, 9, None, Some("Archive.open")).fault, Some(Fault::NotInFile));
         assert_eq!(lines(&ask(1, 2, None, Some("close"))), (Check::Moved, 11, 14));
         assert_eq!(ask(4, 6, None, Some("reopen")).fault, Some(Fault::NotInFile));
     }

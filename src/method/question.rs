@@ -190,7 +190,7 @@ fn read_reply(text: &str, schema: &Value, count: usize) -> (Vec<Question>, Vec<S
             .map(|e| {
                 let at = e.instance_path().to_string();
                 let at = if at.is_empty() { "the object".to_owned() } else { format!("`{at}`") };
-                format!("{at}: {}", e.to_string().chars().take(300).collect::<String>())
+                format!("{at}: {}", e.masked())
             })
             .collect(),
         Err(error) => vec![error.to_string()],
