@@ -25,13 +25,18 @@ use crate::{
 pub struct Settings {
     /// `N`: questions asked. 0 is the base agent without stage 1.
     pub questions: usize,
-    pub questioner_temperature: f64,
+    pub questioner: QuestionerSettings,
     pub answerer: AgentSettings,
     pub resolver: AgentSettings,
     /// Consecutive replies without one well-formed call that end an agent.
     pub format_errors: u32,
     /// Most characters of a command's output that a model is shown.
     pub observation_chars: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QuestionerSettings {
+    pub temperature: f64,
     /// Tokens that one reply may have.
     pub reply_tokens: u32,
 }
@@ -40,6 +45,8 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgentSettings {
     pub temperature: f64,
+    /// Tokens that one reply may have.
+    pub reply_tokens: u32,
     pub steps: u32,
     pub cap: Cap,
     pub time: Duration,
@@ -53,7 +60,7 @@ impl Settings {
             steps: agent.steps,
             time: agent.time,
             format_errors: self.format_errors,
-            reply_tokens: self.reply_tokens,
+            reply_tokens: agent.reply_tokens,
         }
     }
 }

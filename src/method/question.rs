@@ -152,8 +152,8 @@ async fn call(
         turn: step,
         messages: messages.to_vec(),
         tools: Vec::new(),
-        temperature: Some(context.settings.questioner_temperature),
-        max_tokens: Some(context.settings.reply_tokens),
+        temperature: Some(context.settings.questioner.temperature),
+        max_tokens: Some(context.settings.questioner.reply_tokens),
         response_schema: Some(("questions".into(), schema.clone())),
         volatile: context.volatile.clone(),
     };

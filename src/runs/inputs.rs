@@ -1,0 +1,88 @@
+//! What a user asks for, and what a resumed run takes from its folder.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::SandboxKind,
+    domain::{CommitId, Issue, RepoId, RunId},
+};
+
+/// A run as asked for. Stored, so that a resumed run is the same run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// A path or an https URL.
+    pub repo: String,
+    pub issue: IssueSource,
+    /// A branch, tag or commit id; the default branch where absent.
+    pub base: Option<String>,
+    pub knowledge: KnowledgeKind,
+    /// 0 is the same as [`KnowledgeKind::None`].
+    pub questions: usize,
+    /// False: knowledge only.
+    pub patch: bool,
+    /// Docker image in place of the settings'.
+    pub image: Option<String>,
+    pub sandbox: SandboxKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IssueSource {
+    File(PathBuf),
+    /// A number, or a URL.
+    Reference(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum KnowledgeKind {
+    /// Questions, then answers.
+    Qa,
+    /// No stage 1: the Resolver alone.
+    None,
+}
+
+impl KnowledgeKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Qa => "qa",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A new run, or the rest of an old one.
+pub enum Start {
+    Fresh { request: Request, folder: PathBuf },
+    Resume { folder: PathBuf },
+}
+
+/// Recorded replies in place of a model.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    pub source: ReplaySource,
+    /// A reply whose prompt differs from the recorded one is used all the same, and said.
+    pub lenient: bool,
+}
+
+#[derive(Debug, Clone)]
+pub enum ReplaySource {
+    File(PathBuf),
+    /// The recording that ships with the demo.
+    Demo,
+}
+
+/// Everything about a run that must not change when it is resumed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    pub run_id: RunId,
+    pub request: Request,
+    pub issue: Issue,
+    pub commit: CommitId,
+    /// Random; see [`crate::method::context::RunContext::fence`].
+    pub fence: String,
+    /// Where citations can be linked to.
+    pub links: Option<RepoId>,
+}

@@ -1,0 +1,170 @@
+//! A chat model over HTTP whose replies a test scripts.
+//!
+//! It speaks the OpenAI wire format and holds no state: which reply comes next follows from the request
+//! alone (the agent from the prompt, the turn from the assistant messages so far). So a resumed run gets
+//! the replies that it would have got.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers};
+
+/// One reply of the model.
+#[derive(Clone)]
+pub enum Reply {
+    Text(String),
+    Calls(Vec<(String, String)>),
+    /// Sent as it is.
+    Raw(u16, String),
+    /// The same, later.
+    After(Duration, Box<Reply>),
+}
+
+pub fn bash(command: &str) -> Reply {
+    Reply::Calls(vec![("bash".into(), json!({ "command": command }).to_string())])
+}
+
+/// Several commands in one turn.
+pub fn bashes(commands: &[&str]) -> Reply {
+    Reply::Calls(commands.iter().map(|c| ("bash".into(), json!({ "command": c }).to_string())).collect())
+}
+
+pub fn submit(arguments: Value) -> Reply {
+    Reply::Calls(vec![("submit".into(), arguments.to_string())])
+}
+
+pub fn text(text: &str) -> Reply {
+    Reply::Text(text.into())
+}
+
+/// The Questioner's reply that asks these.
+pub fn questions(asked: &[&str]) -> Reply {
+    let asked: Vec<Value> = asked
+        .iter()
+        .map(|q| json!({"category": "mechanism_behavior", "question": q, "why": "It decides where to repair."}))
+        .collect();
+    text(&json!({ "questions": asked }).to_string())
+}
+
+/// Replies by agent. When an agent's replies run out, its last one is repeated.
+#[derive(Default, Clone)]
+pub struct Script {
+    pub questioner: Vec<Reply>,
+    /// By a part of the question's text.
+    pub answerers: HashMap<String, Vec<Reply>>,
+    pub resolver: Vec<Reply>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Who {
+    Questioner,
+    /// With the question's key in the script.
+    Answerer(String),
+    Resolver,
+}
+
+/// A running endpoint.
+pub struct Model {
+    server: MockServer,
+    seen: Arc<Mutex<Vec<(Who, Value)>>>,
+}
+
+impl Model {
+    pub async fn start(script: Script) -> Self {
+        let server = MockServer::start().await;
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let responder = Responder { script, seen: seen.clone() };
+        Mock::given(matchers::method("POST"))
+            .and(matchers::path("/v1/chat/completions"))
+            .respond_with(responder)
+            .mount(&server)
+            .await;
+        Self { server, seen }
+    }
+
+    pub fn base_url(&self) -> String {
+        format!("{}/v1", self.server.uri())
+    }
+
+    /// Every request so far, in order.
+    pub fn requests(&self) -> Vec<(Who, Value)> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub fn requests_of(&self, who: &Who) -> Vec<Value> {
+        self.requests().into_iter().filter(|(w, _)| w == who).map(|(_, r)| r).collect()
+    }
+}
+
+struct Responder {
+    script: Script,
+    seen: Arc<Mutex<Vec<(Who, Value)>>>,
+}
+
+/// All text of a request's messages.
+pub fn all_text(request: &Value) -> String {
+    request["messages"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+impl Responder {
+    fn who(&self, request: &Value) -> Who {
+        if request.get("tools").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            return Who::Questioner;
+        }
+        let submit = request["tools"].as_array().unwrap().iter().find(|t| t["function"]["name"] == "submit").unwrap();
+        if submit["function"]["parameters"]["properties"].get("citations").is_none() {
+            return Who::Resolver;
+        }
+        let task = request["messages"][1]["content"].as_str().unwrap();
+        let key = self.script.answerers.keys().find(|k| task.contains(k.as_str()));
+        Who::Answerer(key.unwrap_or_else(|| panic!("no answers are scripted for: {task}")).clone())
+    }
+}
+
+impl Respond for Responder {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let request: Value = serde_json::from_slice(&request.body).unwrap();
+        let who = self.who(&request);
+        let turn = request["messages"].as_array().unwrap().iter().filter(|m| m["role"] == "assistant").count();
+        let replies = match &who {
+            Who::Questioner => &self.script.questioner,
+            Who::Answerer(key) => &self.script.answerers[key],
+            Who::Resolver => &self.script.resolver,
+        };
+        let reply = replies.get(turn).or(replies.last()).unwrap_or_else(|| panic!("nothing is scripted for {who:?}"));
+        self.seen.lock().unwrap().push((who, request));
+        template(reply, turn)
+    }
+}
+
+fn template(reply: &Reply, turn: usize) -> ResponseTemplate {
+    let message = match reply {
+        Reply::After(delay, reply) => return template(reply, turn).set_delay(*delay),
+        Reply::Raw(status, body) => {
+            return ResponseTemplate::new(*status).set_body_raw(body.clone(), "application/json");
+        }
+        Reply::Text(text) => json!({"role": "assistant", "content": text}),
+        Reply::Calls(calls) => {
+            let calls: Vec<Value> = calls
+                .iter()
+                .enumerate()
+                .map(|(n, (name, arguments))| {
+                    json!({"id": format!("call_{turn}_{n}"), "type": "function",
+                           "function": {"name": name, "arguments": arguments}})
+                })
+                .collect();
+            json!({"role": "assistant", "content": null, "tool_calls": calls})
+        }
+    };
+    let finish = if message.get("tool_calls").is_some() { "tool_calls" } else { "stop" };
+    ResponseTemplate::new(200).set_body_json(json!({
+        "id": "x", "object": "chat.completion", "created": 1, "model": "scripted",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,
+                  "prompt_tokens_details": {"cached_tokens": 400}},
+    }))
+}
