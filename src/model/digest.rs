@@ -16,7 +16,7 @@ const MARKER: &str = "\u{0}";
 
 /// The digest of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Digest {
+pub(super) struct Digest {
     roles: String,
     tools: String,
     prompt: String,

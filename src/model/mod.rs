@@ -11,12 +11,26 @@ mod record;
 mod replay;
 mod settings;
 
-pub use digest::Digest;
 pub use openai::{OpenAiModel, SystemTimer, Timer};
 pub use price::list_price;
 pub use record::{Header, Recorder, Recording, RecordingError};
 pub use replay::{Replayer, Strictness};
 pub use settings::{ModelSettings, Protocol, SettingsError};
+
+use std::sync::Arc;
+
+use crate::method::ports::ChatModel;
+
+/// The model that these settings name; nothing is sent yet. `variable` reads the environment. Agents that use
+/// the same model share one, since it remembers what its provider refuses.
+pub fn connect(
+    settings: &ModelSettings,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn ChatModel>, SettingsError> {
+    match settings.protocol {
+        Protocol::OpenAi => Ok(Arc::new(OpenAiModel::new(settings, variable)?)),
+    }
+}
 
 /// Makes ring the process's TLS provider; the HTTP library is built without one of its own. May be called
 /// any number of times: the first call counts.

@@ -73,12 +73,16 @@ impl OpenAiModel {
         let mut shown = base.clone();
         shown.set_query(None);
         shown.set_fragment(None);
+        let key = settings.key(variable)?;
+        if key.is_some() && base.scheme() == "http" && !is_loopback(&base) {
+            tracing::warn!(%shown, "the model's key travels without encryption: `model.base_url` is not https");
+        }
         Ok(Self {
             name: settings.name.clone(),
             shown: shown.to_string().trim_end_matches('/').to_owned(),
             endpoint,
             http: http_client(&base)?,
-            key: settings.key(variable)?,
+            key,
             temperature: settings.temperature,
             max_tokens: settings.max_tokens,
             timeout: settings.timeout(),

@@ -185,7 +185,7 @@ impl ModelSettings {
             None => SettingsError::new(
                 "api_key",
                 format!(
-                    "there is no key for {host}. Set ACQUIRE_MODEL__API_KEY, or name the variable that holds the key in `api_key_env`"
+                    "there is no key for {host}. Set ACQUIRE_MODEL__API_KEY, or name the variable that holds it in `api_key_env`; any text will do where the endpoint needs none"
                 ),
             ),
         })
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_missing_key_names_the_variable_to_set() {
         let error = named().key(|_| None).unwrap_err().to_string();
-        insta::assert_snapshot!(error, @"setting `model.api_key`: there is no key for api.openai.com. Set ACQUIRE_MODEL__API_KEY, or name the variable that holds the key in `api_key_env`");
+        insta::assert_snapshot!(error, @"setting `model.api_key`: there is no key for api.openai.com. Set ACQUIRE_MODEL__API_KEY, or name the variable that holds it in `api_key_env`; any text will do where the endpoint needs none");
         let settings = ModelSettings { api_key_env: Some("MY_KEY".into()), ..named() };
         let error = settings.key(|_| None).unwrap_err().to_string();
         insta::assert_snapshot!(error, @"setting `model.api_key_env`: the environment variable MY_KEY is empty or not set, and api.openai.com asks for a key. Set MY_KEY or ACQUIRE_MODEL__API_KEY");
