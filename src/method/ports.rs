@@ -128,7 +128,7 @@ pub enum ModelError {
     Unauthorized { url: String, status: u16, message: String },
     #[error("the model endpoint {url} still answers {status} after {tries} tries: {message}")]
     Unavailable { url: String, status: u16, tries: u32, message: String },
-    #[error("the model endpoint {url} gave no whole answer within {} s ({tries} tries)", .after.as_secs())]
+    #[error("the model endpoint {url} gave no whole answer within {} s ({tries} tries). Raise `[model] timeout_seconds`, or take a faster model", .after.as_secs_f64())]
     TimedOut { url: String, after: Duration, tries: u32 },
     #[error("the conversation no longer fits into the model's context: {message}")]
     ContextOverflow { message: String },

@@ -1,0 +1,9 @@
+//! The model client against an endpoint that misbehaves in every way the wire allows, recordings, and
+//! GitHub's issue API.
+
+mod conversation;
+mod endpoint;
+mod failures;
+mod issues;
+mod recordings;
+mod refusals;
