@@ -12,3 +12,4 @@ pub mod model; // chat clients: wire format, retries, prices, record and replay
 pub mod repo; // git through libgit2: mirrors, transport, tree in, tree out
 pub mod report; // every word that users read
 pub mod sandbox; // Docker and namespaces, supervisor, workspace, harvest, reaper
+pub mod store; // what a run leaves on disk: turns, stages, saved trees, results

@@ -1,0 +1,450 @@
+//! What the command line was asked.
+//!
+//! Arguments are parsed into plain data first, then into values with meaning; what cannot be meant is a
+//! usage error (exit code 2) that says what would be right. A message never repeats a URL, which may hold
+//! a token.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
+
+use clap::{
+    Args, CommandFactory, Parser, Subcommand, ValueEnum,
+    error::{Error, ErrorKind},
+};
+use url::{Host, Url};
+
+use crate::{
+    config::SandboxKind,
+    domain::{IssueNumber, RepoId},
+};
+
+/// A command with everything it was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    Demo(Demo),
+    Solve(Box<Solve>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Demo {
+    pub out: Option<PathBuf>,
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solve {
+    pub folder: Folder,
+    pub knowledge: KnowledgeKind,
+    pub answerer: AnswererKind,
+    pub resolver: ResolverKind,
+    /// Where it is not set, the settings say.
+    pub questions: Option<u32>,
+    pub patch: bool,
+    pub image: Option<String>,
+    pub sandbox: Option<SandboxKind>,
+    pub replies: Replies,
+    pub json: bool,
+    pub config: Option<PathBuf>,
+}
+
+/// What a run works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    pub repo: RepoSource,
+    pub issue: IssueSource,
+    /// A revision; the default branch where there is none.
+    pub base: Option<String>,
+}
+
+/// Where a run lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Folder {
+    /// A new run; without a folder, the settings say where.
+    New { out: Option<PathBuf>, task: Task },
+    /// Goes on with an earlier run. Its task is stored there, and may be given again.
+    Resume { folder: PathBuf, task: Option<Task> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RepoSource {
+    Path(PathBuf),
+    /// `https`, `file`, or `http` on this machine; without a user or password.
+    Url(Url),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IssueSource {
+    File(PathBuf),
+    /// An issue on GitHub, perhaps of another repository than the run's.
+    GitHub {
+        repo: RepoId,
+        number: IssueNumber,
+    },
+}
+
+/// Where model replies come from and go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replies {
+    Live,
+    Record(PathBuf),
+    Replay {
+        file: PathBuf,
+        /// Takes replies although the prompts differ from the recorded ones.
+        lenient: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KnowledgeKind {
+    /// Questions and checked answers
+    Qa,
+    /// No knowledge: the base agent
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AnswererKind {
+    /// An agent that explores the repository with a shell
+    Explore,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ResolverKind {
+    /// An agent that edits and tests with a shell
+    Agent,
+}
+
+/// Reads the command line, the program's name first. The error prints itself and knows its exit code; help
+/// is one too.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error> {
+    match Raw::try_parse_from(args)?.command {
+        RawCommand::Demo(RawDemo { out, json }) => Ok(Command::Demo(Demo { out, json })),
+        RawCommand::Solve(raw) => raw.with_meaning().map(|solve| Command::Solve(Box::new(solve))),
+    }
+}
+
+/// Know before fix: learns a repository, posts checked knowledge on an issue, then proposes a patch.
+#[derive(Parser)]
+#[command(name = "acquire", version, arg_required_else_help = true, disable_help_subcommand = true)]
+struct Raw {
+    #[command(subcommand)]
+    command: RawCommand,
+}
+
+#[derive(Subcommand)]
+enum RawCommand {
+    Demo(RawDemo),
+    Solve(Box<RawSolve>),
+}
+
+/// Shows a whole run offline: a small project with a bug and an issue, with replies of a model that were
+/// recorded in a real run.
+///
+/// Prints the knowledge comment, the patch, the test before and after it, and where the files lie.
+#[derive(Args)]
+struct RawDemo {
+    /// Folder for the run's files; a new one below .acquire/runs without it
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print run.json to stdout instead
+    #[arg(long)]
+    json: bool,
+}
+
+const SOLVE_EXAMPLES: &str = "\
+Examples:
+  An issue of a public repository, by its URL:
+    acquire solve --repo https://github.com/OWNER/NAME --issue https://github.com/OWNER/NAME/issues/7
+  An issue in a file, a repository on this machine, knowledge only:
+    acquire solve --repo . --issue-file issue.md --no-patch
+  Go on with a run that was interrupted:
+    acquire solve --resume .acquire/runs/20261130-153344-a1b2c3
+
+The model is set in acquire.toml or by ACQUIRE_MODEL__BASE_URL, ACQUIRE_MODEL__NAME and
+ACQUIRE_MODEL__API_KEY. GITHUB_TOKEN is used to read private repositories and issues.
+
+Exit codes: 0 finished, also without a patch; 1 failed; 2 wrong usage or settings; 130 cancelled.";
+
+/// Acquires knowledge about an issue, checks it, and repairs the issue with it. Writes to no repository.
+#[derive(Args)]
+#[command(after_help = SOLVE_EXAMPLES)]
+struct RawSolve {
+    /// The repository: a folder on this machine or an https URL
+    #[arg(long, value_name = "PATH|URL", required_unless_present = "resume")]
+    repo: Option<OsString>,
+    /// The issue on GitHub: its URL, or its number where --repo is a URL
+    #[arg(long, value_name = "URL|NUMBER", required_unless_present_any = ["issue_file", "resume"])]
+    issue: Option<String>,
+    /// The issue in a Markdown file
+    #[arg(long, value_name = "FILE", conflicts_with = "issue")]
+    issue_file: Option<PathBuf>,
+    /// Branch, tag or commit to work on; the default branch without it
+    #[arg(long, value_name = "REV")]
+    base: Option<String>,
+    /// Folder for the run's files; a new one below `paths.runs` without it
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// What to acquire before the repair
+    #[arg(long, value_enum, default_value = "qa", value_name = "KIND")]
+    knowledge: KnowledgeKind,
+    /// Who answers a question
+    #[arg(long, value_enum, default_value = "explore", value_name = "KIND")]
+    answerer: AnswererKind,
+    /// Who repairs
+    #[arg(long, value_enum, default_value = "agent", value_name = "KIND")]
+    resolver: ResolverKind,
+    /// Questions to ask, from 0 to 8; 0 is `--knowledge none`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8))]
+    questions: Option<u32>,
+    /// Stop when the knowledge is there
+    #[arg(long)]
+    no_patch: bool,
+    /// Docker image of the sandbox, with what the project's tests need
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// Where agents' commands run; `auto` takes Docker where an engine answers
+    #[arg(long, value_enum, value_name = "KIND")]
+    sandbox: Option<SandboxKind>,
+    /// Record the model's replies
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Take the model's replies from a record
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    replay: Option<PathBuf>,
+    /// Take recorded replies although the prompts differ
+    #[arg(long, requires = "replay")]
+    replay_lenient: bool,
+    /// Go on with the run in this folder
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+    /// Print run.json to stdout
+    #[arg(long)]
+    json: bool,
+    /// Settings file; ./acquire.toml without it, else acquire/acquire.toml in the user's configuration folder
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl RawSolve {
+    fn with_meaning(self: Box<Self>) -> Result<Solve, Error> {
+        let raw = *self;
+        let task = task(raw.repo, raw.issue, raw.issue_file, raw.base)?;
+        let folder = match (raw.resume, task) {
+            (Some(folder), task) => Folder::Resume { folder, task },
+            (None, Some(task)) => Folder::New { out: raw.out, task },
+            (None, None) => return Err(usage("--repo and --issue or --issue-file are needed")),
+        };
+        let none = raw.knowledge == KnowledgeKind::None;
+        if none && raw.questions.is_some_and(|number| number > 0) {
+            return Err(usage("--knowledge none asks no questions; leave out --questions"));
+        }
+        let replies = match (raw.record, raw.replay) {
+            (Some(file), _) => Replies::Record(file),
+            (None, Some(file)) => Replies::Replay { file, lenient: raw.replay_lenient },
+            (None, None) => Replies::Live,
+        };
+        Ok(Solve {
+            folder,
+            knowledge: if raw.questions == Some(0) { KnowledgeKind::None } else { raw.knowledge },
+            answerer: raw.answerer,
+            resolver: raw.resolver,
+            questions: raw.questions,
+            patch: !raw.no_patch,
+            image: raw.image,
+            sandbox: raw.sandbox,
+            replies,
+            json: raw.json,
+            config: raw.config,
+        })
+    }
+}
+
+/// `None` where nothing of it was said, as `--resume` allows.
+fn task(
+    repo: Option<OsString>,
+    issue: Option<String>,
+    issue_file: Option<PathBuf>,
+    base: Option<String>,
+) -> Result<Option<Task>, Error> {
+    let repo = repo.as_deref().map(repo_source).transpose()?;
+    let issue = match (issue_file, issue) {
+        (Some(file), _) => Some(IssueSource::File(file)),
+        (None, Some(text)) => Some(issue_source(&text, repo.as_ref())?),
+        (None, None) => None,
+    };
+    match (repo, issue) {
+        (Some(repo), Some(issue)) => Ok(Some(Task { repo, issue, base })),
+        (None, None) if base.is_none() => Ok(None),
+        _ => Err(usage(
+            "--repo, --issue or --issue-file, and --base belong together: give all or none of them",
+        )),
+    }
+}
+
+fn repo_source(text: &OsStr) -> Result<RepoSource, Error> {
+    let Some(url) = text.to_str().filter(|text| text.contains("://")) else {
+        if text.is_empty() {
+            return Err(usage("--repo is empty; name a folder or an https URL"));
+        }
+        return Ok(RepoSource::Path(text.into()));
+    };
+    let url = Url::parse(url).map_err(|error| usage(format!("--repo is no valid URL: {error}")))?;
+    let fine = match url.scheme() {
+        "https" => url.host().is_some(),
+        "file" => true,
+        "http" => is_this_machine(&url),
+        _ => false,
+    };
+    if !fine {
+        return Err(usage("--repo takes https URLs (http on this machine only), and paths of folders"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(usage("--repo must not hold a user or token; set GITHUB_TOKEN instead"));
+    }
+    Ok(RepoSource::Url(url))
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+fn issue_source(text: &str, repo: Option<&RepoSource>) -> Result<IssueSource, Error> {
+    if let Ok(number) = text.trim_start_matches('#').parse() {
+        let Some(RepoSource::Url(url)) = repo else {
+            return Err(usage("--issue takes a number only where --repo is a URL; give the issue's URL"));
+        };
+        let repo = RepoId::from_url(url.as_str()).map_err(|error| usage(error.reason))?;
+        return Ok(IssueSource::GitHub { repo, number: IssueNumber(number) });
+    }
+    let wrong = || usage("--issue is a number, or a URL like https://github.com/OWNER/NAME/issues/7");
+    let url = Url::parse(text).map_err(|_| wrong())?;
+    let parts: Vec<&str> = url.path_segments().ok_or_else(wrong)?.filter(|part| !part.is_empty()).collect();
+    let [owner, name, "issues", number] = parts[..] else { return Err(wrong()) };
+    let number = IssueNumber(number.parse().map_err(|_| wrong())?);
+    let mut home = url.clone();
+    home.set_path(&format!("{owner}/{name}"));
+    let repo = RepoId::from_url(home.as_str()).map_err(|_| wrong())?;
+    Ok(IssueSource::GitHub { repo, number })
+}
+
+fn usage(message: impl std::fmt::Display) -> Error {
+    Raw::command().error(ErrorKind::ValueValidation, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, Error> {
+        parse(["acquire"].into_iter().chain(line.split_whitespace()).map(OsString::from))
+    }
+
+    fn solve(line: &str) -> Solve {
+        match parsed(&format!("solve {line}")) {
+            Ok(Command::Solve(solve)) => *solve,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The first line of a usage error.
+    fn told(line: &str) -> String {
+        let error = parsed(line).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{error}");
+        error.to_string().lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn github(number: u64) -> IssueSource {
+        let repo = RepoId::from_url("https://github.com/o/r").unwrap();
+        IssueSource::GitHub { repo, number: IssueNumber(number) }
+    }
+
+    fn task_of(solve: Solve) -> Task {
+        match solve.folder {
+            Folder::New { task, .. } | Folder::Resume { task: Some(task), .. } => task,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_issue_is_a_file_a_number_or_a_url() {
+        let url = "--repo https://github.com/o/r.git";
+        assert_eq!(task_of(solve(&format!("{url} --issue 7"))).issue, github(7));
+        assert_eq!(task_of(solve(&format!("{url} --issue #8"))).issue, github(8));
+        let by_url = task_of(solve("--repo . --issue https://github.com/o/r/issues/9/ --base v1"));
+        assert_eq!(by_url.issue, github(9));
+        assert_eq!((by_url.repo, by_url.base), (RepoSource::Path(".".into()), Some("v1".into())));
+        let from_file = task_of(solve("--repo a/b --issue-file i.md"));
+        assert_eq!(from_file.issue, IssueSource::File("i.md".into()));
+    }
+
+    #[test]
+    fn a_run_is_new_or_resumed() {
+        assert_eq!(solve("--resume d").folder, Folder::Resume { folder: "d".into(), task: None });
+        task_of(solve("--resume d --repo . --issue-file i.md"));
+        assert!(matches!(solve("--repo . --issue-file i --out o").folder, Folder::New { out: Some(_), .. }));
+        insta::assert_snapshot!(told("solve --resume d --out o"), @"error: the argument '--resume <DIR>' cannot be used with '--out <DIR>'");
+        insta::assert_snapshot!(told("solve --resume d --repo ."), @"error: --repo, --issue or --issue-file, and --base belong together: give all or none of them");
+        insta::assert_snapshot!(told("solve --resume d --base main"), @"error: --repo, --issue or --issue-file, and --base belong together: give all or none of them");
+    }
+
+    #[test]
+    fn no_questions_is_no_knowledge() {
+        let kind = |options: &str| solve(&format!("--repo . --issue-file i {options}")).knowledge;
+        assert_eq!(kind(""), KnowledgeKind::Qa);
+        assert_eq!(kind("--questions 1"), KnowledgeKind::Qa);
+        assert_eq!(kind("--questions 0"), KnowledgeKind::None);
+        assert_eq!(kind("--knowledge none"), KnowledgeKind::None);
+        insta::assert_snapshot!(told("solve --repo . --issue-file i --knowledge none --questions 2"), @"error: --knowledge none asks no questions; leave out --questions");
+        insta::assert_snapshot!(told("solve --repo . --issue-file i --questions 9"), @"error: invalid value '9' for '--questions <N>': 9 is not in 0..=8");
+    }
+
+    #[test]
+    fn replies_are_live_recorded_or_replayed() {
+        let replies = |options: &str| solve(&format!("--repo . --issue-file i {options}")).replies;
+        assert_eq!(replies(""), Replies::Live);
+        assert_eq!(replies("--record f"), Replies::Record("f".into()));
+        let replay = |lenient| Replies::Replay { file: "f".into(), lenient };
+        assert_eq!(replies("--replay f"), replay(false));
+        assert_eq!(replies("--replay f --replay-lenient"), replay(true));
+        insta::assert_snapshot!(told("solve --repo . --issue-file i --replay-lenient"), @"error: the following required arguments were not provided:   --replay <FILE>");
+        insta::assert_snapshot!(told("solve --repo . --issue-file i --replay f --record f"), @"error: the argument '--replay <FILE>' cannot be used with '--record <FILE>'");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_a_usage_error() {
+        insta::assert_snapshot!(told("solve"), @"error: the following required arguments were not provided:   --repo <PATH|URL>   --issue <URL|NUMBER>");
+        insta::assert_snapshot!(told("solve --repo . --issue 7"), @"error: --issue takes a number only where --repo is a URL; give the issue's URL");
+        insta::assert_snapshot!(told("solve --repo . --issue https://github.com/o/r/pull/7"), @"error: --issue is a number, or a URL like https://github.com/OWNER/NAME/issues/7");
+        insta::assert_snapshot!(told("solve --repo . --issue-file a --issue 7"), @"error: the argument '--issue-file <FILE>' cannot be used with '--issue <URL|NUMBER>'");
+        insta::assert_snapshot!(told("solve --repo ssh://git@github.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
+        insta::assert_snapshot!(told("solve --repo http://example.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
+        insta::assert_snapshot!(told("solve --repo . --issue-file a --sandbox podman"), @"error: invalid value 'podman' for '--sandbox <KIND>'   [possible values: auto, docker, namespaces]");
+        insta::assert_snapshot!(told("solv"), @"error: unrecognized subcommand 'solv'");
+    }
+
+    #[test]
+    fn s_40_a_token_in_a_url_is_refused_and_not_repeated() {
+        let error = parsed("solve --repo https://x:ghp_secret@github.com/o/r --issue-file a").unwrap_err();
+        assert!(!error.to_string().contains("ghp_secret"), "{error}");
+        assert!(error.to_string().contains("GITHUB_TOKEN"), "{error}");
+    }
+
+    #[test]
+    fn help_has_examples_and_is_no_error() {
+        let help = parsed("solve --help").unwrap_err();
+        assert_eq!(help.exit_code(), 0);
+        assert!(help.to_string().contains("acquire solve --repo . --issue-file issue.md --no-patch"));
+        assert_eq!(
+            parsed("demo --out d --json").unwrap(),
+            Command::Demo(Demo { out: Some("d".into()), json: true })
+        );
+        Raw::command().debug_assert();
+    }
+}

@@ -1,0 +1,45 @@
+//! What a run leaves on disk, in one folder (`--out DIR`), so that it survives a kill and can go on.
+//!
+//! | path | holds | written |
+//! |---|---|---|
+//! | `trajectories/AGENT.jsonl` | the opening, then a turn a line | appended when a turn is complete |
+//! | `trees/AGENT/TURN.delta` | what changed in the workspace | atomically |
+//! | `stages/NAME.json` | a stage's output | atomically |
+//! | `run.json`, `comment.md`, … | the results ([`write_results`]) | atomically |
+//! | `run.lock` | nothing that matters; locked while a process works here | |
+//!
+//! Invariants:
+//! - **A kill at any moment loses at most what was being written.** Appends go to the kernel in one write
+//!   and are cut back to the last whole line on the next open; everything else appears by a rename.
+//! - **Power loss** may cost the turns since the last stage output or saved tree: those two are brought to
+//!   the disk with everything before them, single turns are not. Syncing every turn costs milliseconds a
+//!   step on ordinary disks, and all it would save is model calls.
+//! - **No name on disk comes from text that somebody else wrote**: agents and stages are named by this
+//!   program, and an agent's paths are content.
+//! - **Text is redacted on its way to the disk** ([`Redactor`]); saved trees are not, since a resumed run
+//!   must find its workspace exactly. A folder made here is therefore readable by its owner only.
+
+mod atomic;
+mod delta;
+mod files;
+mod output;
+mod redact;
+mod run_json;
+mod trajectory;
+mod trees;
+
+pub use files::RunFolder;
+pub use output::{Results, write_results};
+pub use redact::Redactor;
+pub use run_json::{
+    AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, RunSummary, StageSummary, Strategy, Usage,
+};
+
+use std::{fmt, path::Path};
+
+use crate::method::ports::StoreError;
+
+/// An error about a file: the path, what was wrong, and what to do.
+fn file_error(path: &Path, reason: impl fmt::Display) -> StoreError {
+    StoreError { what: path.display().to_string(), reason: reason.to_string() }
+}

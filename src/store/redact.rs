@@ -1,0 +1,120 @@
+//! Secrets are taken out of text before it reaches the disk.
+//!
+//! The scanner itself lives in `gate`; here it is applied to the free text of a turn, never to the line
+//! as a whole, so that the JSON stays JSON and tags such as `role` stay what they are. On resume a model
+//! therefore reads the redacted text of its earlier turns.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::method::ports::{Message, Opening, ToolCall, Turn};
+
+/// Returns the text with every secret in it replaced.
+pub type Redactor = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+pub fn turn(turn: &Turn, redact: &Redactor) -> Turn {
+    Turn {
+        turn: turn.turn,
+        messages: messages(&turn.messages, redact),
+        finish: turn.finish,
+        account: turn.account,
+        format_error: turn.format_error.clone(),
+        submission: turn.submission.as_ref().map(|submission| value(submission, redact)),
+        at: turn.at,
+    }
+}
+
+pub fn opening(opening: &Opening, redact: &Redactor) -> Opening {
+    Opening {
+        agent: opening.agent.clone(),
+        model: opening.model.clone(),
+        messages: messages(&opening.messages, redact),
+        tools: opening.tools.clone(),
+        volatile: opening.volatile.iter().map(|text| redact(text)).collect(),
+    }
+}
+
+/// Redacts every string in a JSON value; names of fields stay, they are this program's own.
+pub fn value(from: &Value, redact: &Redactor) -> Value {
+    match from {
+        Value::String(text) => Value::String(redact(text)),
+        Value::Array(items) => items.iter().map(|item| value(item, redact)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (name.clone(), value(field, redact))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => from.clone(),
+    }
+}
+
+fn messages(from: &[Message], redact: &Redactor) -> Vec<Message> {
+    from.iter().map(|message| self::message(message, redact)).collect()
+}
+
+fn message(from: &Message, redact: &Redactor) -> Message {
+    match from {
+        Message::System { content } => Message::System { content: redact(content) },
+        Message::User { content } => Message::User { content: redact(content) },
+        Message::Assistant { content, tool_calls } => Message::Assistant {
+            content: content.as_deref().map(|text| redact(text)),
+            tool_calls: tool_calls.iter().map(|call| self::call(call, redact)).collect(),
+        },
+        Message::Tool { tool_call_id, content } => {
+            Message::Tool { tool_call_id: redact(tool_call_id), content: redact(content) }
+        }
+    }
+}
+
+fn call(from: &ToolCall, redact: &Redactor) -> ToolCall {
+    ToolCall { id: redact(&from.id), name: redact(&from.name), arguments: redact(&from.arguments) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn s_33_a_secret_is_taken_out_of_every_text_of_a_turn_and_of_an_opening() {
+        let redact: Redactor = Arc::new(|text| text.replace("hunter2", "[redacted]"));
+        let full = Turn {
+            turn: 1,
+            messages: vec![
+                Message::System { content: "hunter2".into() },
+                Message::User { content: "\"hunter2\"".into() },
+                Message::Assistant {
+                    content: Some("say hunter2".into()),
+                    tool_calls: vec![ToolCall {
+                        id: "call-hunter2".into(),
+                        name: "hunter2".into(),
+                        arguments: "{\"command\": \"echo hunter2\"".into(),
+                    }],
+                },
+                Message::Tool { tool_call_id: "call-hunter2".into(), content: "hunter2\n".into() },
+            ],
+            finish: crate::method::ports::Finish::ToolCalls,
+            account: Default::default(),
+            format_error: Some("no_call".into()),
+            submission: Some(
+                json!({"answer": "hunter2", "gaps": ["hunter2"], "deep": {"n": 1, "s": "hunter2"}}),
+            ),
+            at: "2026-11-30T10:00:00Z".parse().unwrap(),
+        };
+        let line = serde_json::to_string(&turn(&full, &redact)).unwrap();
+        assert!(!line.contains("hunter2"), "{line}");
+        assert_eq!(line.matches("[redacted]").count(), 11, "{line}");
+        let back: Turn = serde_json::from_str(&line).unwrap();
+        assert_eq!(back.messages.len(), 4);
+
+        let start = Opening {
+            agent: "resolver".into(),
+            model: "m".into(),
+            messages: full.messages,
+            tools: vec![],
+            volatile: vec!["the key is hunter2".into()],
+        };
+        let line = serde_json::to_string(&opening(&start, &redact)).unwrap();
+        assert!(!line.contains("hunter2"), "{line}");
+    }
+}
