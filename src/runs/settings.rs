@@ -1,0 +1,79 @@
+//! From the operator's settings to what each room takes.
+
+use std::time::Duration;
+
+use crate::{
+    agent::ledger::{Cap, Ledger},
+    config::{AgentLimits, Environment, Role, RoleModel, Settings},
+    domain::{AgentName, Money},
+    method::context::{self, AgentSettings, QuestionerSettings},
+    model::ModelSettings,
+};
+
+use super::StartError;
+
+/// The model that each role asks.
+pub struct RoleModels {
+    pub questioner: RoleModel,
+    pub answerer: RoleModel,
+    pub resolver: RoleModel,
+}
+
+impl RoleModels {
+    pub fn of(settings: &Settings, environment: &Environment) -> Result<Self, StartError> {
+        let of = |role| settings.model_of(role, environment).map_err(|e| StartError::Usage(e.to_string()));
+        Ok(Self { questioner: of(Role::Questioner)?, answerer: of(Role::Answerer)?, resolver: of(Role::Resolver)? })
+    }
+
+    pub fn all(&self) -> [(&'static str, &RoleModel); 3] {
+        [("questioner", &self.questioner), ("answerer", &self.answerer), ("resolver", &self.resolver)]
+    }
+}
+
+pub fn method_settings(settings: &Settings, models: &RoleModels, questions: usize) -> context::Settings {
+    let limits = &settings.limits;
+    context::Settings {
+        questions,
+        questioner: QuestionerSettings {
+            temperature: models.questioner.temperature,
+            reply_tokens: models.questioner.max_tokens,
+        },
+        answerer: agent_settings(&limits.answerer, &models.answerer),
+        resolver: agent_settings(&limits.resolver, &models.resolver),
+        format_errors: limits.format_errors,
+        observation_chars: limits.observation_chars,
+    }
+}
+
+fn agent_settings(limits: &AgentLimits, model: &RoleModel) -> AgentSettings {
+    AgentSettings {
+        temperature: model.temperature,
+        reply_tokens: model.max_tokens,
+        steps: limits.steps,
+        cap: Cap { usd: Money::from_usd(limits.usd), tokens: limits.tokens },
+        time: Duration::from_secs(limits.seconds),
+        command_time: Duration::from_secs(limits.command_seconds),
+    }
+}
+
+/// The ledger of one run. The Questioner, which makes at most three calls, has an Answerer's cap.
+pub fn ledger(settings: &Settings) -> Ledger {
+    let cap = |limits: &AgentLimits| Cap { usd: Money::from_usd(limits.usd), tokens: limits.tokens };
+    let (answerer, resolver) = (cap(&settings.limits.answerer), cap(&settings.limits.resolver));
+    Ledger::new(Money::from_usd(settings.limits.run.usd), move |agent| {
+        if *agent == AgentName::resolver() { resolver } else { answerer }
+    })
+}
+
+pub fn model_settings(model: &RoleModel) -> ModelSettings {
+    ModelSettings {
+        name: model.name.clone(),
+        base_url: model.base_url.clone(),
+        api_key: model.api_key.clone(),
+        max_tokens: model.max_tokens,
+        timeout_seconds: model.timeout_seconds,
+        retries: model.retries,
+        price: model.price,
+        ..ModelSettings::default()
+    }
+}
