@@ -130,6 +130,8 @@ mod tests {
         assert_eq!(differences(&changed), ["tools"]);
         changed.tools[0] = ToolSpec { description: "".into(), ..tool(json!({ "a": 1, "b": 2 })) };
         assert_eq!(differences(&changed), ["tools"]);
+        changed.tools[0] = ToolSpec { name: "sh".into(), ..tool(json!({ "a": 1, "b": 2 })) };
+        assert_eq!(differences(&changed), ["tools"]);
         changed.tools.clear();
         assert_eq!(differences(&changed), ["tools"]);
 

@@ -160,11 +160,15 @@ impl OpenAiModel {
         })
     }
 
-    /// Takes the key out of text that the endpoint wrote: some repeat it in their errors.
+    /// Takes the key out of text that the endpoint wrote: some repeat it in their errors. A few characters are
+    /// a placeholder for endpoints that ask for none, and may be part of any word.
     fn scrub(&self, text: &str) -> String {
+        const SHORTEST_SECRET: usize = 8;
         match &self.key {
-            Some(key) => text.replace(key.expose_secret(), "[key]"),
-            None => text.to_owned(),
+            Some(key) if key.expose_secret().len() >= SHORTEST_SECRET => {
+                text.replace(key.expose_secret(), "[key]")
+            }
+            _ => text.to_owned(),
         }
     }
 
