@@ -30,7 +30,8 @@ fn stdout(
         let kept = match piece {
             Ok(LogOutput::StdOut { message }) => Some(Ok(message)),
             Ok(LogOutput::StdErr { message }) => {
-                let text: String = String::from_utf8_lossy(&message).trim_end().chars().take(LOGGED).collect();
+                let text: String =
+                    String::from_utf8_lossy(&message).trim_end().chars().take(LOGGED).collect();
                 tracing::warn!(container, stderr = ?text, "the supervisor complains");
                 None
             }

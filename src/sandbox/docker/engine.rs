@@ -6,7 +6,7 @@
 use std::{collections::HashMap, future::Future, io, time::Duration};
 
 use bollard::{
-    API_DEFAULT_VERSION, BodyType, Docker,
+    API_DEFAULT_VERSION, Docker, body_try_stream,
     container::AttachContainerResults,
     errors::Error as BollardError,
     models::{
@@ -14,14 +14,14 @@ use bollard::{
         VolumeCreateRequest,
     },
     query_parameters::{
-        AttachContainerOptionsBuilder, CreateContainerOptionsBuilder,
-        InspectContainerOptions, ListContainersOptionsBuilder, ListVolumesOptionsBuilder,
-        RemoveContainerOptionsBuilder, RemoveVolumeOptions, StartContainerOptions,
-        UploadToContainerOptionsBuilder, WaitContainerOptions,
+        AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions,
+        ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveContainerOptionsBuilder,
+        RemoveVolumeOptions, StartContainerOptions, UploadToContainerOptionsBuilder, WaitContainerOptions,
     },
 };
 
-use futures_util::StreamExt;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 
 use super::{labels::OURS, spec::Image};
 use crate::method::ports::SandboxError;
@@ -149,7 +149,11 @@ impl Engine {
         let call = self.docker.create_container(Some(options), body);
         let created = self.call("create a container", CHANGE, call).await?;
         for warning in created.warnings {
-            tracing::warn!(container = name, warning, "the engine holds the container differently than asked");
+            tracing::warn!(
+                container = name,
+                warning,
+                "the engine holds the container differently than asked"
+            );
         }
         Ok(created.id)
     }
@@ -167,9 +171,15 @@ impl Engine {
     }
 
     /// Unpacks a tar stream into a container's file system, its volumes included.
-    pub(super) async fn upload(&self, id: &str, path: &str, patience: Duration, tar: BodyType) -> Answer<()> {
+    pub(super) async fn upload(
+        &self,
+        id: &str,
+        path: &str,
+        patience: Duration,
+        tar: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+    ) -> Answer<()> {
         let options = UploadToContainerOptionsBuilder::new().path(path).build();
-        let call = self.docker.upload_to_container(id, Some(options), tar);
+        let call = self.docker.upload_to_container(id, Some(options), body_try_stream(tar));
         self.call("take an archive", patience, call).await
     }
 
@@ -332,7 +342,8 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_hangs_ends_at_its_own_limit() {
         let never = std::future::pending::<Result<(), BollardError>>();
-        let error = within("unix:///s", "start a container", Duration::from_millis(5), never).await.unwrap_err();
+        let error =
+            within("unix:///s", "start a container", Duration::from_millis(5), never).await.unwrap_err();
         assert!(matches!(error, EngineError::Silent { .. }), "{error}");
     }
 

@@ -109,8 +109,7 @@ mod tests {
 
     #[test]
     fn an_object_with_a_label_missing_or_malformed_is_not_ours() {
-        for (key, value) in
-            [(APP, "other"), (INSTANCE, "No Name"), (RUN, "../x"), (LEASE_UNTIL, "tomorrow")]
+        for (key, value) in [(APP, "other"), (INSTANCE, "No Name"), (RUN, "../x"), (LEASE_UNTIL, "tomorrow")]
         {
             let mut labels = owner().labels();
             labels.insert(key.to_owned(), value.to_owned());

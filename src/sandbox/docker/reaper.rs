@@ -197,7 +197,10 @@ mod tests {
 
     #[test]
     fn reaper_unlabelled_objects_are_never_found() {
-        assert!(Found::container(ContainerSummary { id: Some("x".into()), ..ContainerSummary::default() }).is_none());
+        assert!(
+            Found::container(ContainerSummary { id: Some("x".into()), ..ContainerSummary::default() })
+                .is_none()
+        );
         let stranger = Volume { name: "x".into(), ..Volume::default() };
         assert!(Found::volume(stranger).is_none());
     }

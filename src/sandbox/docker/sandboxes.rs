@@ -93,9 +93,10 @@ impl DockerSandboxes {
         reaper::remove_run(&engine, &instance, &run).await?;
         reaper::reap(&engine, &instance, active().as_ref(), clock.now()).await?;
 
-        let entries = source.entries().await.map_err(|error| {
-            SandboxError::Unavailable(format!("the repository cannot be read: {error}"))
-        })?;
+        let entries = source
+            .entries()
+            .await
+            .map_err(|error| SandboxError::Unavailable(format!("the repository cannot be read: {error}")))?;
         let workspace = Workspace::plan(settings.workspace_mib, entries.iter().map(|entry| entry.size));
         let mut reaper = JoinSet::new();
         reaper.spawn(reaper::keep_reaping(engine.clone(), instance.clone(), active, clock));
@@ -129,7 +130,8 @@ impl DockerSandboxes {
 
     async fn fill_common_volumes(&self, history: Vec<Entry>) -> Result<(), SandboxError> {
         let supervisor = Entry::Program { path: SUPERVISOR_FILE.to_owned(), content: SUPERVISOR };
-        let filled = |name, content| volumes::create_filled(&self.engine, &self.image, &self.owner, name, content);
+        let filled =
+            |name, content| volumes::create_filled(&self.engine, &self.image, &self.owner, name, content);
         tokio::try_join!(
             filled(&self.supervisor_volume, vec![supervisor]),
             filled(&self.history_volume, history)
@@ -312,7 +314,8 @@ fn within_reach(settings: DockerSettings, info: &SystemInfo) -> Result<DockerSet
             )));
         }
     }
-    let cpus = info.ncpu.filter(|cpus| *cpus > 0).map_or(settings.cpus, |cpus| settings.cpus.min(cpus as f64));
+    let cpus =
+        info.ncpu.filter(|cpus| *cpus > 0).map_or(settings.cpus, |cpus| settings.cpus.min(cpus as f64));
     Ok(DockerSettings { cpus, ..settings })
 }
 

@@ -91,7 +91,10 @@ impl ContainerSpec {
             stdin_once: Some(true),
             // With a terminal, output could forge the headers of the stream's frames.
             tty: Some(false),
-            healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+            healthcheck: Some(HealthConfig {
+                test: Some(vec!["NONE".to_owned()]),
+                ..HealthConfig::default()
+            }),
             host_config: Some(self.host_config()),
             ..ContainerCreateBody::default()
         }
@@ -99,8 +102,11 @@ impl ContainerSpec {
 
     fn host_config(&self) -> HostConfig {
         let memory = signed(self.memory_bytes);
-        let limit =
-            |name: &str, value| ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) };
+        let limit = |name: &str, value| ResourcesUlimits {
+            name: Some(name.to_owned()),
+            soft: Some(value),
+            hard: Some(value),
+        };
         HostConfig {
             network_mode: Some("none".to_owned()),
             // Else the host's own resolver settings can be read inside.
@@ -234,10 +240,7 @@ mod tests {
 
     #[test]
     fn the_posture_does_not_depend_on_the_order_of_a_hash_map() {
-        let image = Image {
-            id: "sha256:00".into(),
-            volumes: (0..20).map(|n| format!("/data{n}")).collect(),
-        };
+        let image = Image { id: "sha256:00".into(), volumes: (0..20).map(|n| format!("/data{n}")).collect() };
         let spec = ContainerSpec { image, ..spec() };
         let first = spec.posture();
         assert!((0..20).all(|_| spec.posture() == first));

@@ -10,10 +10,7 @@
 
 use std::{collections::HashMap, io, path::PathBuf, time::Duration};
 
-use bollard::{
-    body_try_stream,
-    models::{ContainerCreateBody, HostConfig, VolumeCreateRequest},
-};
+use bollard::models::{ContainerCreateBody, HostConfig, VolumeCreateRequest};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::{fs::File, io::AsyncReadExt};
@@ -72,8 +69,7 @@ impl Workspace {
 
     fn driver_options(self) -> Option<HashMap<String, String>> {
         let Self::Memory { bytes, inodes } = self else { return None };
-        let options =
-            format!("size={bytes},nr_inodes={inodes},uid={USER},gid={USER},mode=0755,nosuid,nodev");
+        let options = format!("size={bytes},nr_inodes={inodes},uid={USER},gid={USER},mode=0755,nosuid,nodev");
         Some(
             [("type", "tmpfs".to_owned()), ("device", "tmpfs".to_owned()), ("o", options)]
                 .map(|(key, value)| (key.to_owned(), value))
@@ -126,12 +122,21 @@ fn request(
 /// An entry to lay into a volume, at a path relative to its root.
 #[derive(Debug)]
 pub(super) enum Entry {
-    Directory { path: String },
+    Directory {
+        path: String,
+    },
     /// A program, from memory, that may be run but not read: the kernel keeps what runs from such a file
     /// from being traced or dumped.
-    Program { path: String, content: &'static [u8] },
+    Program {
+        path: String,
+        content: &'static [u8],
+    },
     /// A file of the host's, with its size.
-    File { path: String, from: PathBuf, size: u64 },
+    File {
+        path: String,
+        from: PathBuf,
+        size: u64,
+    },
 }
 
 /// Who may do what with the root of a staged volume.
@@ -167,7 +172,7 @@ async fn stage(
     // Generous: a megabyte a second.
     let patience = Duration::from_secs(60 + bytes / MIB);
     let archive = archive(access, content)?;
-    let uploaded = engine.upload(&id, "/", patience, body_try_stream(archive)).await;
+    let uploaded = engine.upload(&id, "/", patience, archive).await;
     let removed = engine.remove_container(&id).await;
     uploaded?;
     Ok(removed?)
@@ -200,9 +205,9 @@ fn header(
     owner: u64,
 ) -> Result<tar::Header, SandboxError> {
     let mut header = tar::Header::new_gnu();
-    header
-        .set_path(format!("{STAGE}/{path}"))
-        .map_err(|error| SandboxError::Unavailable(format!("{path} cannot be laid into a volume: {error}")))?;
+    header.set_path(format!("{STAGE}/{path}")).map_err(|error| {
+        SandboxError::Unavailable(format!("{path} cannot be laid into a volume: {error}"))
+    })?;
     header.set_entry_type(kind);
     header.set_size(size);
     header.set_mode(mode);
@@ -231,7 +236,8 @@ fn archive(
             Entry::Directory { .. } => continue,
             Entry::Program { content, .. } => parts.push(once(content.to_vec())),
             Entry::File { from, .. } => {
-                let open = async move { Ok(ReaderStream::new(File::open(from).await?.take(size))) };
+                let open =
+                    async move { File::open(from).await.map(|file| ReaderStream::new(file.take(size))) };
                 parts.push(stream::once(open).try_flatten().boxed());
             }
         }
