@@ -10,8 +10,9 @@ use crate::{
     sandbox::session::Session,
 };
 
-/// Longest that ending a sandbox may hold a run up; what is left then is the reaper's.
-pub(super) const FAREWELL: Duration = Duration::from_secs(10);
+/// Longest that ending a sandbox may hold a run up, which itself has ten seconds to end; what is left
+/// then is the reaper's.
+pub(super) const FAREWELL: Duration = Duration::from_secs(8);
 /// A stream that broke off is a moment ahead of the exit code that says why.
 const EXIT_CODE: Duration = Duration::from_millis(500);
 /// Exit code of a process that was killed: by the kernel for want of memory, or from outside. An engine
@@ -49,18 +50,21 @@ impl DockerSandbox {
                 ));
             }
         };
-        SandboxError::Lost(match exit_code {
+        let what = match exit_code {
             Some(KILLED) => format!(
-                "{reason}: its container was killed ({KILLED}), most likely for want of memory (the limit is {} \
-                 MiB, sandbox.memory_mib)",
+                "its container was killed ({KILLED}), most likely for want of memory (the limit is {} MiB, \
+                 sandbox.memory_mib)",
                 self.memory_bytes / MIB
             ),
-            Some(code) => format!("{reason}: its container ended with {code}"),
-            None => {
-                self.remove().await;
-                format!("{reason}: its container was ended")
-            }
-        })
+            Some(code) => format!("its container ended with {code}"),
+            None => match tokio::time::timeout(FAREWELL, self.engine.remove_container(&self.container)).await
+            {
+                Ok(Ok(())) => "its container was ended".to_owned(),
+                Ok(Err(error)) => format!("its container could not be ended: {error}"),
+                Err(_) => "its container could not be ended in time".to_owned(),
+            },
+        };
+        SandboxError::Lost(format!("{reason}: {what}"))
     }
 
     async fn remove(&self) {

@@ -195,7 +195,13 @@ impl DockerSandboxes {
         let attached = self.engine.attach(container).await?;
         self.engine.start_container(container).await?;
         let (from_supervisor, to_supervisor) = attach::split(attached, name);
-        Session::start(from_supervisor, to_supervisor, PATIENCE).await
+        match Session::start(from_supervisor, to_supervisor, PATIENCE).await {
+            // Nothing is lost that had not yet begun, and the next one would fail in the same way.
+            Err(SandboxError::Lost(reason)) => {
+                Err(SandboxError::Unavailable(format!("the sandbox's supervisor did not start: {reason}")))
+            }
+            other => other,
+        }
     }
 
     /// A running container with a fresh workspace of its own, filled.
@@ -221,7 +227,8 @@ impl DockerSandboxes {
                 sandbox.close().await;
                 Err(match error {
                     SandboxError::Limit(reason) => SandboxError::Limit(format!(
-                        "the repository does not fit into its workspace ({reason}). Raise sandbox.workspace_mib"
+                        "the workspace cannot be filled: {reason}. Where room is short, raise \
+                         sandbox.workspace_mib"
                     )),
                     other => other,
                 })
