@@ -24,7 +24,8 @@ use bollard::{
     Docker,
     models::{ContainerConfig, ContainerCreateBody, ContainerSummary, Volume},
     query_parameters::{
-        ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveContainerOptionsBuilder,
+        CommitContainerOptionsBuilder, CreateContainerOptions, ListContainersOptionsBuilder,
+        ListVolumesOptionsBuilder, RemoveContainerOptionsBuilder,
     },
 };
 use jiff::{SignedDuration, Timestamp};
