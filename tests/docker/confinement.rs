@@ -108,7 +108,7 @@ async fn decision_4_the_supervisor_is_pid_1_and_comes_from_a_volume_that_cannot_
     let installation = Installation::new().await;
     let sandboxes = installation.start(installation.run()).await.unwrap();
     let sandbox = resolver(&sandboxes).await;
-    assert_eq!(output(&sandbox, "tr '\\0' '\\n' < /proc/1/cmdline").await, "/acquire/supervisor\n");
+    assert_eq!(output(&sandbox, "tr '\\0' '\\n' < /proc/1/cmdline").await, "/acquire/supervisor\n/workspace\n");
     let outcome = sandbox.run("echo x > /acquire/x; cat /acquire/supervisor", LIMITS).await.unwrap();
     assert!(text(&outcome).contains("Read-only file system"), "{}", text(&outcome));
     assert!(
@@ -195,7 +195,7 @@ async fn s_15_command_text_reaches_bash_as_it_is_and_the_engine_never_sees_it() 
 
     let container = inspect(&installation, "resolver").await;
     assert_eq!(container.path.as_deref(), Some("/acquire/supervisor"));
-    assert_eq!(container.args.clone().unwrap_or_default(), Vec::<String>::new());
+    assert_eq!(container.args.clone().unwrap_or_default(), ["/workspace"]);
     assert!(container.exec_ids.is_none(), "commands must not become execs");
     assert!(!format!("{container:?}").contains("END-OF-TEXT"));
     sandboxes.close().await;
@@ -232,7 +232,7 @@ async fn decision_5_an_images_environment_stays_and_what_it_would_weaken_does_no
     let sandboxes = installation.start(of).await.unwrap();
     let sandbox = resolver(&sandboxes).await;
     let environment = output(&sandbox, "echo $FROM_IMAGE $PATH $HOME $TMPDIR $CI $PAGER; id -u").await;
-    assert_eq!(environment, "yes /opt/tools:/usr/bin:/bin /tmp /tmp true cat\n1000\n");
+    assert_eq!(environment, "yes /opt/tools:/usr/bin:/bin /tmp/home /tmp true cat\n1000\n");
     assert_eq!(output(&sandbox, "stat -f -c %T /data; ls -A /data | wc -l").await, "tmpfs\n0\n");
     assert!(sandboxes.facts().contains(&"Empty in this sandbox: /data.".to_owned()));
     let container = inspect(&installation, "resolver").await;

@@ -47,7 +47,7 @@ async fn tmp_is_limited_and_programs_may_run_from_it() {
     let of = RunOf { settings: DockerSettings { tmp_mib: 8, ..settings() }, ..installation.run() };
     let sandboxes = installation.start(of).await.unwrap();
     let sandbox = resolver(&sandboxes).await;
-    output(&sandbox, "cp /bin/true $TMPDIR/t && $HOME/t").await;
+    output(&sandbox, "cp /bin/true $TMPDIR/t && $TMPDIR/t && touch $HOME/t").await;
     let outcome = sandbox.run("head -c 20M /dev/zero > /tmp/big", LIMITS).await.unwrap();
     assert!(text(&outcome).contains("No space left on device"), "{}", text(&outcome));
     sandboxes.close().await;

@@ -78,11 +78,13 @@ impl ContainerSpec {
         ContainerCreateBody {
             image: Some(self.image.id.clone()),
             entrypoint: Some(vec![format!("{SUPERVISOR_MOUNT}/{SUPERVISOR_FILE}")]),
+            cmd: Some(vec![WORKSPACE.to_owned()]),
             user: Some(format!("{USER}:{USER}")),
             working_dir: Some(WORKSPACE.to_owned()),
             hostname: Some("sandbox".to_owned()),
-            // The engine lays these over the image's own. Nothing of the host's is among them.
-            env: Some(["HOME=/tmp", "TMPDIR=/tmp", "CI=true", "PAGER=cat"].map(str::to_owned).to_vec()),
+            // The engine lays these over the image's own. Nothing of the host's is among them. The
+            // supervisor makes the home.
+            env: Some(["HOME=/tmp/home", "TMPDIR=/tmp", "CI=true", "PAGER=cat"].map(str::to_owned).to_vec()),
             attach_stdin: Some(true),
             attach_stdout: Some(true),
             attach_stderr: Some(true),
