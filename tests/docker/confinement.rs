@@ -108,7 +108,10 @@ async fn decision_4_the_supervisor_is_pid_1_and_comes_from_a_volume_that_cannot_
     let installation = Installation::new().await;
     let sandboxes = installation.start(installation.run()).await.unwrap();
     let sandbox = resolver(&sandboxes).await;
-    assert_eq!(output(&sandbox, "tr '\\0' '\\n' < /proc/1/cmdline").await, "/acquire/supervisor\n/workspace\n");
+    assert_eq!(
+        output(&sandbox, "tr '\\0' '\\n' < /proc/1/cmdline").await,
+        "/acquire/supervisor\n/workspace\n"
+    );
     let outcome = sandbox.run("echo x > /acquire/x; cat /acquire/supervisor", LIMITS).await.unwrap();
     assert!(text(&outcome).contains("Read-only file system"), "{}", text(&outcome));
     assert!(

@@ -1,6 +1,6 @@
 //! The reaper at a real engine. Every test has an instance id of its own and touches nobody else's.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use acquire::{
     method::ports::Sandboxes,
@@ -33,6 +33,27 @@ async fn reaper_the_next_start_removes_what_a_killed_process_left() {
     let now = installation.objects().await;
     assert!(now.is_disjoint(&left), "{:?}", now.intersection(&left));
     sandboxes.close().await;
+    installation.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn reaper_comes_again_and_again_while_a_run_lives() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let living = RunOf { reap_every: Duration::from_millis(100), ..installation.run() };
+    let living = installation.start(living).await.unwrap();
+    let of_living = installation.objects().await;
+    let mut labels = installation.volumes().await[0].labels.clone();
+    labels.insert("acquire.run".into(), "a-dead-run".into());
+    let late = VolumeCreateRequest { labels: Some(labels), ..VolumeCreateRequest::default() };
+    installation.docker.create_volume(late).await.unwrap();
+    let gone = async {
+        while installation.objects().await != of_living {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("the reaper did not come");
+    living.close().await;
     installation.nothing_is_left().await;
 }
 

@@ -137,7 +137,7 @@ async fn decision_3_a_repository_larger_than_its_workspace_is_refused_and_leaves
 }
 
 #[tokio::test]
-async fn decision_3_above_a_gibibyte_the_workspace_is_a_plain_volume_and_nothing_is_said_of_a_limit() {
+async fn decision_3_above_a_gibibyte_the_workspace_is_a_plain_volume_and_it_is_said() {
     needs_engine!();
     let installation = Installation::new().await;
     let of =
@@ -147,6 +147,7 @@ async fn decision_3_above_a_gibibyte_the_workspace_is_a_plain_volume_and_nothing
     assert_eq!(output(&resolver, "echo x > new; stat -c %u new . README.md").await, "1000\n1000\n1000\n");
     assert_ne!(output(&resolver, "stat -f -c %T .").await, "tmpfs\n");
     assert!(!sandboxes.facts().iter().any(|fact| fact.contains("/workspace holds at most")));
+    assert!(sandboxes.notes().iter().any(|note| note.contains("nothing limits its size")));
     sandboxes.close().await;
     installation.nothing_is_left().await;
 }

@@ -26,6 +26,6 @@ mod volumes;
 
 pub use engine::Engine;
 pub use labels::InstanceId;
-pub use reaper::{ActiveRuns, reap};
+pub use reaper::{ActiveRuns, REAP_EVERY, reap};
 pub use sandboxes::{DockerRun, DockerSandboxes};
 pub use settings::DockerSettings;

@@ -27,8 +27,8 @@ use crate::{
     method::ports::{Clock, SandboxError},
 };
 
-/// Time between two rounds while a run lives.
-const EVERY: Duration = Duration::from_secs(60);
+/// Time between two rounds while a run lives, for [`super::DockerRun::reap_every`].
+pub const REAP_EVERY: Duration = Duration::from_secs(60);
 /// Youngest age at which an object of another instance is removed.
 const GRACE: SignedDuration = SignedDuration::from_mins(2);
 
@@ -75,17 +75,18 @@ pub(super) async fn remove_run(
     remove_if(engine, |found| found.owner.instance == *instance && found.owner.run == *run).await
 }
 
-/// Reaps every 60 s, for ever. The first round is due after the first 60 s.
+/// Reaps for ever. The first round is due when `every` has passed.
 pub(super) async fn keep_reaping(
     engine: Engine,
     instance: InstanceId,
     active: ActiveRuns,
     clock: Arc<dyn Clock>,
+    every: Duration,
 ) {
     loop {
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(every).await;
         if let Err(error) = reap(&engine, &instance, active().as_ref(), clock.now()).await {
-            tracing::warn!(%error, "the reaper's round failed; the next is in a minute");
+            tracing::warn!(%error, "a round of the reaper failed; the next is to come");
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct DockerRun {
     /// Must hold this run by now.
     pub active: ActiveRuns,
     pub clock: Arc<dyn Clock>,
+    /// Time between two rounds of the reaper: [`super::REAP_EVERY`].
+    pub reap_every: Duration,
 }
 
 /// The sandboxes of one run in Docker.
@@ -84,7 +86,8 @@ impl DockerSandboxes {
     /// # Errors
     /// [`SandboxError::Unavailable`] when the engine, the image or a setting is at fault; says what to do.
     pub async fn start(run: DockerRun) -> Result<Self, SandboxError> {
-        let DockerRun { settings, instance, run, lease_until, source, history, active, clock } = run;
+        let DockerRun { settings, instance, run, lease_until, source, history, active, clock, reap_every } =
+            run;
         settings.check()?;
         let engine = Engine::connect(settings.host.as_deref()).await?;
         let settings = within_reach(settings, &engine.info().await?)?;
@@ -99,7 +102,7 @@ impl DockerSandboxes {
             .map_err(|error| SandboxError::Unavailable(format!("the repository cannot be read: {error}")))?;
         let workspace = Workspace::plan(settings.workspace_mib, entries.iter().map(|entry| entry.size));
         let mut reaper = JoinSet::new();
-        reaper.spawn(reaper::keep_reaping(engine.clone(), instance.clone(), active, clock));
+        reaper.spawn(reaper::keep_reaping(engine.clone(), instance.clone(), active, clock, reap_every));
         let sandboxes = Self {
             supervisor_volume: format!("acquire-{run}-supervisor"),
             history_volume: format!("acquire-{run}-history"),
@@ -128,6 +131,11 @@ impl DockerSandboxes {
         &self.image.id
     }
 
+    /// What the people who started the run should know about its sandboxes.
+    pub fn notes(&self) -> Vec<String> {
+        notes(&self.settings, self.workspace)
+    }
+
     async fn fill_common_volumes(&self, history: Vec<Entry>) -> Result<(), SandboxError> {
         let supervisor = Entry::Program { path: SUPERVISOR_FILE.to_owned(), content: SUPERVISOR };
         let filled =
@@ -146,7 +154,7 @@ impl DockerSandboxes {
     }
 
     fn memory_bytes(&self) -> u64 {
-        spec::memory_limit(self.settings.memory_mib * MIB, self.workspace.bytes_in_memory())
+        memory_bytes(&self.settings, self.workspace)
     }
 
     /// A running container with an attached supervisor and this workspace. Leaves nothing behind when it
@@ -326,6 +334,29 @@ fn within_reach(settings: DockerSettings, info: &SystemInfo) -> Result<DockerSet
     Ok(DockerSettings { cpus, ..settings })
 }
 
+fn memory_bytes(settings: &DockerSettings, workspace: Workspace) -> u64 {
+    spec::memory_limit(settings.memory_mib * MIB, workspace.bytes_in_memory())
+}
+
+/// Where the sandboxes are not what the settings say.
+fn notes(settings: &DockerSettings, workspace: Workspace) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Workspace::Disk { wanted_bytes } = workspace {
+        notes.push(format!(
+            "The workspace of {} MiB is too large for memory: it is a plain volume, and nothing limits its size.",
+            wanted_bytes / MIB
+        ));
+    }
+    let memory_mib = memory_bytes(settings, workspace) / MIB;
+    if memory_mib > settings.memory_mib {
+        notes.push(format!(
+            "A sandbox may use {memory_mib} MiB of memory instead of {}: its workspace counts as memory.",
+            settings.memory_mib
+        ));
+    }
+    notes
+}
+
 /// What agents are told, so that they waste no step on finding it out.
 fn facts(
     settings: &DockerSettings,
@@ -382,6 +413,16 @@ mod tests {
         let info = SystemInfo { ncpu: Some(1), ..SystemInfo::default() };
         assert_eq!(within_reach(DockerSettings::default(), &info).unwrap().cpus, 1.0);
         assert_eq!(within_reach(DockerSettings::default(), &SystemInfo::default()).unwrap().cpus, 2.0);
+    }
+
+    #[test]
+    fn decision_3_a_plain_volume_and_a_raised_memory_limit_are_said() {
+        let settings = |memory_mib| DockerSettings { memory_mib, ..DockerSettings::default() };
+        let in_memory = Workspace::Memory { bytes: 512 * MIB, inodes: 1 };
+        assert!(notes(&settings(4096), in_memory).is_empty());
+        insta::assert_snapshot!(notes(&settings(1024), in_memory).concat(), @"A sandbox may use 1536 MiB of memory instead of 1024: its workspace counts as memory.");
+        let on_disk = Workspace::Disk { wanted_bytes: 3000 * MIB };
+        insta::assert_snapshot!(notes(&settings(4096), on_disk).concat(), @"The workspace of 3000 MiB is too large for memory: it is a plain volume, and nothing limits its size.");
     }
 
     #[test]

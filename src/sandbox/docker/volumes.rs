@@ -36,8 +36,8 @@ const STAGE: &str = "stage";
 pub(super) enum Workspace {
     /// A tmpfs that ends at this size; writing more fails with "no space left on device".
     Memory { bytes: u64, inodes: u64 },
-    /// A folder on the engine's disk, without a limit.
-    Disk,
+    /// A folder on the engine's disk, without a limit; so much was wanted.
+    Disk { wanted_bytes: u64 },
 }
 
 impl Workspace {
@@ -53,7 +53,7 @@ impl Workspace {
             None => tree.saturating_mul(3).max(SMALLEST),
         };
         if bytes > LARGEST_IN_MEMORY {
-            return Self::Disk;
+            return Self::Disk { wanted_bytes: bytes };
         }
         // A build makes many small files, but an inode each takes about a kilobyte of the kernel's memory.
         Self::Memory { bytes, inodes: (files * 4).max(131_072) }
@@ -63,7 +63,7 @@ impl Workspace {
     pub fn bytes_in_memory(self) -> u64 {
         match self {
             Self::Memory { bytes, .. } => bytes,
-            Self::Disk => 0,
+            Self::Disk { .. } => 0,
         }
     }
 
@@ -87,7 +87,7 @@ pub(super) async fn create_workspace(
     workspace: Workspace,
 ) -> Result<(), SandboxError> {
     engine.create_volume(request(owner, name, workspace.driver_options())).await?;
-    if workspace == Workspace::Disk {
+    if let Workspace::Disk { .. } = workspace {
         stage(engine, image, owner, name, Access::Owned, vec![]).await?;
     }
     Ok(())
@@ -299,8 +299,9 @@ mod tests {
 
     #[test]
     fn decision_3_above_a_gibibyte_a_workspace_is_a_plain_volume() {
-        assert_eq!(Workspace::plan(None, [342 * MIB].into_iter()), Workspace::Disk);
-        assert_eq!(Workspace::plan(Some(1025), [].into_iter()), Workspace::Disk);
+        let disk = |mib| Workspace::Disk { wanted_bytes: mib * MIB };
+        assert_eq!(Workspace::plan(None, [342 * MIB].into_iter()), disk(1026));
+        assert_eq!(Workspace::plan(Some(1025), [].into_iter()), disk(1025));
         assert_eq!(Workspace::plan(Some(1024), [].into_iter()).bytes_in_memory(), 1024 * MIB);
     }
 
@@ -309,7 +310,17 @@ mod tests {
         let options = Workspace::Memory { bytes: 7, inodes: 9 }.driver_options().unwrap();
         assert_eq!(options["type"], "tmpfs");
         assert_eq!(options["o"], "size=7,nr_inodes=9,uid=1000,gid=1000,mode=0755,nosuid,nodev");
-        assert_eq!(Workspace::Disk.driver_options(), None);
+        assert_eq!(Workspace::Disk { wanted_bytes: 7 }.driver_options(), None);
+    }
+
+    #[test]
+    fn decision_9_archives_are_written_by_a_tar_library_that_is_new_enough() {
+        let lock = include_str!("../../../Cargo.lock");
+        let version =
+            lock.split("name = \"tar\"\nversion = \"").nth(1).and_then(|rest| rest.split('"').next());
+        let numbers: Vec<u32> = version.unwrap().split('.').map(|part| part.parse().unwrap()).collect();
+        assert!(numbers >= vec![0, 4, 45], "{numbers:?}");
+        assert!(!lock.contains("name = \"tokio-tar\""));
     }
 
     #[tokio::test]

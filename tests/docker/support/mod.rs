@@ -18,7 +18,7 @@ use acquire::{
     method::ports::{
         Access, Clock, CommandExit, CommandLimits, CommandOutcome, History, Sandbox, SandboxError, Sandboxes,
     },
-    sandbox::docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId},
+    sandbox::docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
 };
 use bollard::{
     Docker,
@@ -79,6 +79,7 @@ pub struct RunOf {
     pub run: RunId,
     pub lease_until: Timestamp,
     pub active: Option<BTreeSet<RunId>>,
+    pub reap_every: Duration,
 }
 
 impl Installation {
@@ -106,6 +107,7 @@ impl Installation {
             active: Some(BTreeSet::from([run.clone()])),
             run,
             lease_until: Timestamp::now() + SignedDuration::from_hours(1),
+            reap_every: REAP_EVERY,
         }
     }
 
@@ -119,6 +121,7 @@ impl Installation {
             history: History { objects: self.history(), note: None },
             active: Arc::new(move || of.active.clone()),
             clock: Arc::new(WallClock),
+            reap_every: of.reap_every,
         })
         .await
     }
