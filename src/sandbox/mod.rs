@@ -14,3 +14,20 @@ pub use text::observation_text;
 /// The supervisor: a static program for this machine's processor. An engine puts it into the sandbox as a
 /// file of mode 0111: what cannot be read, the kernel makes non-dumpable from its first instruction.
 pub(crate) const SUPERVISOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/supervisor"));
+
+/// The supervisor's own modules, so that they are tested and checked with everything else.
+#[cfg(test)]
+#[allow(dead_code, reason = "its `main` is not here")]
+#[path = "../../supervisor"]
+mod supervisor {
+    use super::wire;
+
+    mod changes;
+    mod commands;
+    mod fill;
+    mod filter;
+    mod output;
+    mod requests;
+    mod system;
+    mod workspace;
+}
