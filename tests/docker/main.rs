@@ -1,0 +1,11 @@
+//! The Docker sandbox against a real engine.
+//!
+//! As root a missing engine fails every test here; for other users the tests say that they are skipped.
+//! The image is `acquire-sandbox:1` (made by scripts/sandbox-image), or what ACQUIRE_TEST_IMAGE names.
+
+mod broken_engine;
+mod confinement;
+mod limits;
+mod reaper;
+mod support;
+mod workspace;

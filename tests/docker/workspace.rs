@@ -1,0 +1,205 @@
+//! The workspace: what it holds, who may write to it, how long it lives.
+
+use acquire::{
+    domain::{AgentName, TreeChanges},
+    method::ports::{Access, CommandExit, ListedKind, SandboxError, Sandboxes, Since},
+    sandbox::docker::DockerSettings,
+};
+
+use crate::{
+    needs_engine,
+    support::{
+        Installation, LIMITS, RunOf, answerer, output, resolver, settings,
+        source::{MemorySource, file},
+        text,
+    },
+};
+
+#[tokio::test]
+async fn decision_3_each_workspace_holds_the_tree_and_belongs_to_the_user_inside() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let (answerer, resolver) = (answerer(&sandboxes, 1).await, resolver(&sandboxes).await);
+    for sandbox in [&answerer, &resolver] {
+        assert_eq!(
+            output(sandbox, "pwd; bin/hello; cat README.md").await,
+            "/workspace\nhello\nAn example.\n"
+        );
+        assert_eq!(output(sandbox, "id -u; stat -c %u:%g . README.md").await, "1000\n1000:1000\n1000:1000\n");
+    }
+    sandboxes.close().await;
+    installation.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn s_13_answerers_cannot_write_to_the_workspace_by_the_kernel() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let answerer = answerer(&sandboxes, 1).await;
+    for attempt in [
+        "echo x > new",
+        "echo x >> README.md",
+        "rm README.md",
+        "chmod 777 README.md",
+        "mkdir d",
+        "touch -a README.md",
+    ] {
+        let outcome = answerer.run(attempt, LIMITS).await.unwrap();
+        assert_ne!(outcome.exit, CommandExit::Code(0), "{attempt}");
+        assert!(text(&outcome).contains("Read-only file system"), "{attempt}: {}", text(&outcome));
+    }
+    assert_eq!(output(&answerer, "ls").await, "README.md\nbin\nsrc\n");
+    sandboxes.close().await;
+}
+
+#[tokio::test]
+async fn decision_3_all_answerers_share_one_volume_and_each_resolver_has_its_own() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let (first, second, third) =
+        tokio::join!(answerer(&sandboxes, 1), answerer(&sandboxes, 2), answerer(&sandboxes, 3));
+    let (one, other) = tokio::join!(resolver(&sandboxes), resolver(&sandboxes));
+    let names: Vec<_> = installation.volumes().await.into_iter().map(|volume| volume.name).collect();
+    let count = |role: &str| names.iter().filter(|name| name.contains(role)).count();
+    assert_eq!((count("-tree-"), count("-workspace-")), (1, 2), "{names:?}");
+
+    output(&one, "echo mine > README.md").await;
+    assert_eq!(output(&other, "cat README.md").await, "An example.\n");
+    for answerer in [first, second, third] {
+        assert_eq!(output(&answerer, "cat README.md").await, "An example.\n");
+    }
+    sandboxes.close().await;
+    installation.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn decision_3_the_holder_keeps_the_tree_while_no_answerer_uses_it() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    answerer(&sandboxes, 1).await.close().await;
+    assert_eq!(output(&answerer(&sandboxes, 2).await, "cat README.md").await, "An example.\n");
+    sandboxes.close().await;
+}
+
+#[tokio::test]
+async fn decision_3_a_tree_whose_holder_was_killed_is_filled_again() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    answerer(&sandboxes, 1).await.close().await;
+    installation.kill(&installation.container("holder").await).await;
+    assert_eq!(output(&answerer(&sandboxes, 2).await, "cat README.md").await, "An example.\n");
+    sandboxes.close().await;
+    installation.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn decision_3_workspace_quota_is_enforced_in_bytes_and_in_files() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let resolver = resolver(&sandboxes).await;
+    let outcome = resolver.run("head -c 100M /dev/zero > big", LIMITS).await.unwrap();
+    assert_ne!(outcome.exit, CommandExit::Code(0));
+    assert!(text(&outcome).contains("No space left on device"), "{}", text(&outcome));
+    // It is full, not broken: the agent can make room and go on.
+    output(&resolver, "test $(stat -c %s big) -le $((64 << 20)) && rm big && echo x > small").await;
+    assert_eq!(output(&resolver, "df --output=itotal . | tail -1 | tr -d ' '").await, "131072\n");
+    sandboxes.close().await;
+}
+
+#[tokio::test]
+async fn decision_3_a_repository_larger_than_its_workspace_is_refused_and_leaves_nothing() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let large = MemorySource::new(vec![file("large", &"x".repeat(3 << 20))]);
+    let of = RunOf {
+        settings: DockerSettings { workspace_mib: Some(1), ..settings() },
+        source: large,
+        ..installation.run()
+    };
+    let sandboxes = installation.start(of).await.unwrap();
+    let before = installation.objects().await;
+    for (agent, access) in
+        [(AgentName::resolver(), Access::ReadWrite), (AgentName::answerer(1), Access::ReadOnly)]
+    {
+        let error = sandboxes.open(&agent, access, &TreeChanges::default()).await.err().unwrap();
+        assert!(matches!(error, SandboxError::Limit(_)), "{error:?}");
+        assert!(error.to_string().contains("raise sandbox.workspace_mib"), "{error}");
+    }
+    assert_eq!(installation.objects().await, before);
+    sandboxes.close().await;
+    installation.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn decision_3_above_a_gibibyte_the_workspace_is_a_plain_volume_and_it_is_said() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let of =
+        RunOf { settings: DockerSettings { workspace_mib: Some(1_025), ..settings() }, ..installation.run() };
+    let sandboxes = installation.start(of).await.unwrap();
+    let resolver = resolver(&sandboxes).await;
+    assert_eq!(output(&resolver, "echo x > new; stat -c %u new . README.md").await, "1000\n1000\n1000\n");
+    assert_ne!(output(&resolver, "stat -f -c %T .").await, "tmpfs\n");
+    assert!(!sandboxes.facts().iter().any(|fact| fact.contains("/workspace holds at most")));
+    assert!(sandboxes.notes().iter().any(|note| note.contains("nothing limits its size")));
+    sandboxes.close().await;
+    installation.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn history_can_be_read_by_all_and_written_by_none() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    for sandbox in [answerer(&sandboxes, 1).await, resolver(&sandboxes).await] {
+        assert_eq!(
+            output(&sandbox, "cat $(cat .git/objects/info/alternates)/pack/pack-1.pack").await,
+            "history"
+        );
+        let outcome = sandbox.run("echo x > /history/pack/x", LIMITS).await.unwrap();
+        assert!(text(&outcome).contains("Read-only file system"), "{}", text(&outcome));
+    }
+    sandboxes.close().await;
+}
+
+#[tokio::test]
+async fn a_resumed_agent_finds_the_base_tree_and_its_saved_changes() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let changes = TreeChanges {
+        changed: vec![file("src/app.py", "fixed\n"), file("src/new.py", "new\n")],
+        removed: vec!["README.md".into()],
+    };
+    let resolver = sandboxes.open(&AgentName::resolver(), Access::ReadWrite, &changes).await.unwrap();
+    assert_eq!(output(&resolver, "cat src/app.py src/new.py; ls").await, "fixed\nnew\nbin\nsrc\n");
+
+    // Against the base, so that the patch is whole; a file that was already saved is not new to save.
+    let mut listed = resolver.list_changes(Since::Base).await.unwrap();
+    listed.sort_by(|a, b| a.path.cmp(&b.path));
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|entry| (String::from_utf8_lossy(&entry.path).into_owned(), entry.kind == ListedKind::Removed))
+        .collect();
+    let expected = [("README.md", true), ("src/app.py", false), ("src/new.py", false)];
+    assert_eq!(listed, expected.map(|(path, removed)| (path.to_owned(), removed)));
+    assert_eq!(resolver.list_changes(Since::LastListing).await.unwrap(), []);
+    sandboxes.close().await;
+}
+
+#[tokio::test]
+async fn read_only_sandboxes_take_no_changes() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let changes = TreeChanges { changed: vec![file("a", "b")], removed: vec![] };
+    let error = sandboxes.open(&AgentName::answerer(1), Access::ReadOnly, &changes).await.err().unwrap();
+    assert!(error.to_string().contains("cannot take changes"), "{error}");
+    sandboxes.close().await;
+}
