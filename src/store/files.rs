@@ -298,33 +298,12 @@ mod tests {
     use super::*;
     use crate::{
         domain::{Change, FileMode},
-        method::ports::{Finish, Message},
+        method::ports::Message,
+        store::examples::{example_opening as opening, example_turn as turn},
     };
 
     fn plain() -> Redactor {
         Arc::new(str::to_owned)
-    }
-
-    fn opening() -> Opening {
-        Opening {
-            agent: "resolver".into(),
-            model: "m".into(),
-            messages: vec![],
-            tools: vec![],
-            volatile: vec![],
-        }
-    }
-
-    fn turn(number: u32, text: &str) -> Turn {
-        Turn {
-            turn: number,
-            messages: vec![Message::User { content: text.into() }],
-            finish: Finish::Stop,
-            account: Default::default(),
-            format_error: None,
-            submission: None,
-            at: "2026-11-30T10:00:00Z".parse().unwrap(),
-        }
     }
 
     fn file(path: &[u8], content: &[u8]) -> TreeChanges {

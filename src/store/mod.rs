@@ -43,3 +43,33 @@ use crate::method::ports::StoreError;
 fn file_error(path: &Path, reason: impl fmt::Display) -> StoreError {
     StoreError { what: path.display().to_string(), reason: reason.to_string() }
 }
+
+#[cfg(test)]
+mod examples {
+    use serde_json::json;
+
+    use crate::method::ports::{Opening, Turn};
+
+    pub fn example_opening() -> Opening {
+        serde_json::from_value(json!({
+            "agent": "resolver",
+            "model": "m",
+            "messages": [{"role": "system", "content": "one\ntwo"}],
+            "tools": [],
+            "volatile": [],
+        }))
+        .unwrap()
+    }
+
+    pub fn example_turn(number: u32, text: &str) -> Turn {
+        serde_json::from_value(json!({
+            "turn": number,
+            "messages": [{"role": "user", "content": text}],
+            "finish": "stop",
+            "observed": [],
+            "account": {"steps": 1, "seconds": 0.5, "usd": 0.001, "tokens": {"input": 9, "cached": 0, "output": 1}},
+            "at": "2026-11-30T10:00:00Z",
+        }))
+        .unwrap()
+    }
+}

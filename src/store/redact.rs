@@ -15,23 +15,17 @@ pub type Redactor = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 pub fn turn(turn: &Turn, redact: &Redactor) -> Turn {
     Turn {
-        turn: turn.turn,
         messages: messages(&turn.messages, redact),
-        finish: turn.finish,
-        account: turn.account,
-        format_error: turn.format_error.clone(),
         submission: turn.submission.as_ref().map(|submission| value(submission, redact)),
-        at: turn.at,
+        ..turn.clone() // counts and names of this program's own
     }
 }
 
 pub fn opening(opening: &Opening, redact: &Redactor) -> Opening {
     Opening {
-        agent: opening.agent.clone(),
-        model: opening.model.clone(),
         messages: messages(&opening.messages, redact),
-        tools: opening.tools.clone(),
         volatile: opening.volatile.iter().map(|text| redact(text)).collect(),
+        ..opening.clone()
     }
 }
 
@@ -74,33 +68,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::store::examples::example_turn;
 
     #[test]
     fn s_33_a_secret_is_taken_out_of_every_text_of_a_turn_and_of_an_opening() {
         let redact: Redactor = Arc::new(|text| text.replace("hunter2", "[redacted]"));
-        let full = Turn {
-            turn: 1,
-            messages: vec![
-                Message::System { content: "hunter2".into() },
-                Message::User { content: "\"hunter2\"".into() },
-                Message::Assistant {
-                    content: Some("say hunter2".into()),
-                    tool_calls: vec![ToolCall {
-                        id: "call-hunter2".into(),
-                        name: "hunter2".into(),
-                        arguments: "{\"command\": \"echo hunter2\"".into(),
-                    }],
-                },
-                Message::Tool { tool_call_id: "call-hunter2".into(), content: "hunter2\n".into() },
-            ],
-            finish: crate::method::ports::Finish::ToolCalls,
-            account: Default::default(),
-            format_error: Some("no_call".into()),
-            submission: Some(
-                json!({"answer": "hunter2", "gaps": ["hunter2"], "deep": {"n": 1, "s": "hunter2"}}),
-            ),
-            at: "2026-11-30T10:00:00Z".parse().unwrap(),
-        };
+        let mut full = example_turn(1, "hunter2");
+        full.messages.extend([
+            Message::System { content: "hunter2".into() },
+            Message::Assistant {
+                content: Some("say \"hunter2\"".into()),
+                tool_calls: vec![ToolCall {
+                    id: "call-hunter2".into(),
+                    name: "hunter2".into(),
+                    arguments: "{\"command\": \"echo hunter2\"".into(),
+                }],
+            },
+            Message::Tool { tool_call_id: "call-hunter2".into(), content: "hunter2\n".into() },
+        ]);
+        full.submission =
+            Some(json!({"answer": "hunter2", "gaps": ["hunter2"], "deep": {"n": 1, "s": "hunter2"}}));
         let line = serde_json::to_string(&turn(&full, &redact)).unwrap();
         assert!(!line.contains("hunter2"), "{line}");
         assert_eq!(line.matches("[redacted]").count(), 11, "{line}");

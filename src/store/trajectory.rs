@@ -162,29 +162,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::method::ports::{Finish, Message};
-
-    fn opening() -> Opening {
-        Opening {
-            agent: "resolver".into(),
-            model: "m".into(),
-            messages: vec![Message::System { content: "line\nline".into() }],
-            tools: vec![],
-            volatile: vec![],
-        }
-    }
-
-    fn turn(number: u32, text: &str) -> Turn {
-        Turn {
-            turn: number,
-            messages: vec![Message::Assistant { content: Some(text.into()), tool_calls: vec![] }],
-            finish: Finish::Stop,
-            account: Default::default(),
-            format_error: None,
-            submission: None,
-            at: "2026-11-30T10:00:00Z".parse().unwrap(),
-        }
-    }
+    use crate::store::examples::{example_opening as opening, example_turn as turn};
 
     fn numbered(texts: &[String]) -> Vec<Turn> {
         texts.iter().zip(1..).map(|(text, number)| turn(number, text)).collect()
@@ -197,11 +175,11 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(16))]
+        #![proptest_config(ProptestConfig::with_cases(6))]
 
         /// A process may die after any byte. What is left must be the first turns, whole, and must go on.
         #[test]
-        fn a_kill_at_any_byte_leaves_a_prefix_that_goes_on(texts in vec("(?s).{0,12}", 0..5)) {
+        fn a_kill_at_any_byte_leaves_a_prefix_that_goes_on(texts in vec("(?s).{0,12}", 0..4)) {
             let folder = tempfile::tempdir().unwrap();
             let turns = numbered(&texts);
             let whole = folder.path().join("whole.jsonl");
