@@ -1,6 +1,6 @@
 //! What a user asks for, and what a resumed run takes from its folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,18 @@ pub struct Request {
     pub sandbox: SandboxKind,
 }
 
+impl Request {
+    /// Whether stage 1 asks anything.
+    pub fn asks(&self) -> bool {
+        self.knowledge == KnowledgeKind::Qa && self.questions > 0
+    }
+
+    /// The knowledge source as `run.json` names it.
+    pub fn knowledge_name(&self) -> &'static str {
+        if self.asks() { "qa" } else { "none" }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IssueSource {
@@ -44,19 +56,26 @@ pub enum KnowledgeKind {
     None,
 }
 
-impl KnowledgeKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Qa => "qa",
-            Self::None => "none",
-        }
-    }
-}
-
 /// A new run, or the rest of an old one.
 pub enum Start {
     Fresh { request: Request, folder: PathBuf },
     Resume { folder: PathBuf },
+}
+
+impl Start {
+    pub fn folder(&self) -> &Path {
+        match self {
+            Self::Fresh { folder, .. } | Self::Resume { folder } => folder,
+        }
+    }
+}
+
+/// Where replies come from and go to; not part of what a run is.
+#[derive(Debug, Clone, Default)]
+pub struct Replies {
+    /// Replies of live models are appended here.
+    pub record: Option<PathBuf>,
+    pub replay: Option<Replay>,
 }
 
 /// Recorded replies in place of a model.
@@ -70,8 +89,8 @@ pub struct Replay {
 #[derive(Debug, Clone)]
 pub enum ReplaySource {
     File(PathBuf),
-    /// The recording that ships with the demo.
-    Demo,
+    /// A recording that is part of the program; `name` is what errors call it.
+    Text { name: &'static str, text: &'static str },
 }
 
 /// Everything about a run that must not change when it is resumed.

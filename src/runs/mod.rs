@@ -7,6 +7,7 @@
 //!   taken from there; the issue is not read a second time.
 //! - Everything that is written or shown passes the secret scanner (S-33).
 
+mod active;
 mod inputs;
 mod issue;
 mod parts;
@@ -15,27 +16,38 @@ mod settings;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Environment, SandboxKind, Settings},
-    domain::RunId,
-    method::{
-        self,
-        answerer::Explore,
-        knowledge::{Nothing, QuestionsAndAnswers},
-        ports::{Clock, KnowledgeSource, Progress},
-        resolver::AgentResolver,
-        run::{RunReport, Strategy},
+    agent::{Services, harvest::Harvester},
+    config::{Environment, Settings},
+    domain::{Knowledge, RepoId, RunId},
+    gate::{
+        harvest::HarvestLimits,
+        intake::{IntakeLimits, admit_issue},
+        secrets::Scanner,
     },
-    model::Strictness,
-    store::{RunFolder, RunSummary},
+    index::Tags,
+    method::{
+        answerer::Explore,
+        context::{Models, RunContext, RunError},
+        knowledge::{Nothing, QuestionsAndAnswers},
+        ports::{Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError, SourceTree, StoreError},
+        resolver::AgentResolver,
+        run::{RunReport, Strategy, run},
+    },
+    store::{ErrorSummary, IssueSummary, Outcome, Redactor, RunFolder, RunSummary, Usage},
 };
 
-pub use inputs::{Inputs, IssueSource, Replay, Request, Start};
+pub use inputs::{Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start};
 pub use results::Solved;
 
+use parts::{Folders, Repository};
+use settings::RoleModels;
+
 /// What a run needs of the process that it runs in.
+#[derive(Clone)]
 pub struct Host {
     pub settings: Settings,
     pub environment: Environment,
@@ -55,4 +67,305 @@ pub enum StartError {
     /// Everything else: exit code 1.
     #[error("{0}")]
     Failed(String),
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// The scanner that knows this process's own secrets.
+pub fn scanner(settings: &Settings, environment: &Environment) -> Scanner {
+    let keys = crate::config::Role::ALL.map(|role| settings.model_of(role, environment).ok()?.api_key);
+    let token = environment.variable("GITHUB_TOKEN").map(|t| SecretString::from(t.to_owned()));
+    let live: Vec<SecretString> = keys.into_iter().chain([token]).flatten().collect();
+    Scanner::new(&live)
+}
+
+/// Takes secrets out of text on its way out.
+pub fn redactor(scanner: Scanner) -> Redactor {
+    Arc::new(move |text: &str| scanner.redact(text).into_owned())
+}
+
+/// Runs the whole of it. An error means that nothing was begun and no folder holds a run.
+pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved, StartError> {
+    let scanner = scanner(&host.settings, &host.environment);
+    let redact = redactor(scanner.clone());
+    let folder = match &start {
+        Start::Fresh { folder, .. } => RunFolder::create(folder, redact),
+        Start::Resume { folder } => RunFolder::resume(folder, redact),
+    };
+    let folder = folder.map_err(|e| StartError::Usage(e.to_string()))?;
+    let mut begun = Begun { folder, scanner, host, replies, run_id: None };
+    match begun.go(&start).await {
+        Ok(solved) => Ok(solved),
+        Err(error) => begun.unstarted(&start, error),
+    }
+}
+
+/// A run that has its folder.
+struct Begun {
+    folder: RunFolder,
+    scanner: Scanner,
+    host: Host,
+    replies: Replies,
+    run_id: Option<RunId>,
+}
+
+impl Begun {
+    async fn go(&mut self, start: &Start) -> Result<Solved, StartError> {
+        let stored = self.folder.stage(INPUTS).await?;
+        let stored: Option<Inputs> = stored.map(serde_json::from_value).transpose().map_err(|e| {
+            StartError::Usage(format!("{}: its run is of another version ({e}); start a new one", self.folder.path().display()))
+        })?;
+        let run_id = match (&stored, start) {
+            (Some(inputs), _) => inputs.run_id.clone(),
+            (None, Start::Fresh { .. }) => {
+                let [a, b, c, ..] = self.host.random;
+                RunId::new(self.host.clock.now(), [a, b, c])
+            }
+            (None, Start::Resume { folder }) => {
+                return Err(StartError::Usage(format!(
+                    "{}: this run ended before anything was stored; start a new one",
+                    folder.display()
+                )));
+            }
+        };
+        self.run_id = Some(run_id.clone());
+        let cache = self.host.settings.cache(&self.host.environment).map_err(|e| StartError::Usage(e.to_string()))?;
+        let folders = Folders::below(&cache, &run_id);
+        let alive = active::register(&folders.alive, &run_id)
+            .map_err(|e| StartError::Failed(format!("{}: {e}", folders.alive.display())))?;
+        folders.sweep();
+        parts::remove_folder(&folders.work);
+        let outcome = self.run(stored, start, run_id, &folders).await;
+        parts::remove_folder(&folders.work);
+        drop(alive);
+        outcome
+    }
+
+    async fn run(
+        &self,
+        stored: Option<Inputs>,
+        start: &Start,
+        run_id: RunId,
+        folders: &Folders,
+    ) -> Result<Solved, StartError> {
+        let host = &self.host;
+        let roles = match (&self.replies.replay, RoleModels::of(&host.settings, &host.environment)) {
+            (Some(_), _) => None,
+            (None, roles) => Some(roles?),
+        };
+        let models = parts::open_models(roles.as_ref(), self.replies.record.as_deref(), self.replies.replay.as_ref(), host)?;
+        let started = host.clock.monotonic();
+        let (inputs, tree) = tokio::select! {
+            biased;
+            () = host.cancel.cancelled() => return Err(StartError::Cancelled),
+            both = self.inputs(stored, start, run_id, folders) => both?,
+        };
+        let admitted = admit_issue(&inputs.issue, &IntakeLimits::default()).map_err(|e| StartError::Usage(e.to_string()))?;
+        let method = settings::method_settings(&host.settings, roles.as_ref(), inputs.request.questions);
+        let budget = Arc::new(settings::ledger(&host.settings));
+        let services = Services {
+            store: Arc::new(self.folder.clone()),
+            budget: budget.clone(),
+            progress: host.progress.clone(),
+            clock: host.clock.clone(),
+            cancel: host.cancel.clone(),
+            deadline: started + Duration::from_secs(host.settings.limits.run.seconds),
+        };
+        let prepared = tokio::select! {
+            biased;
+            () = host.cancel.cancelled() => Err(RunError::Cancelled),
+            prepared = self.prepare(&inputs, tree.clone(), folders) => prepared,
+        };
+        let mut notes = Vec::new();
+        notes.extend(admitted.notes());
+        let (report, sandbox) = match prepared {
+            Ok(Prepared { sandboxes, harvester, history, note }) => {
+                notes.push(note);
+                for text in &notes {
+                    host.progress.report(Event::Note { text: text.clone() });
+                }
+                let kind = sandboxes.kind();
+                let context = RunContext {
+                    id: inputs.run_id.clone(),
+                    issue: inputs.issue.clone(),
+                    admitted,
+                    fence: inputs.fence.clone(),
+                    settings: method,
+                    models: models.clone(),
+                    tree,
+                    symbols: Arc::new(Tags::default()),
+                    sandboxes,
+                    harvester: Arc::new(harvester),
+                    services,
+                    history,
+                    environment: String::new(),
+                    volatile: Vec::new(),
+                    preparing_since: started,
+                };
+                (run(context, &strategy(&inputs.request)).await, kind)
+            }
+            Err(error) => {
+                (RunReport { error: Some(error), ..RunReport::default() }, sandbox_name(&inputs.request))
+            }
+        };
+        let report = link(report, inputs.links.as_ref());
+        let frame = results::Frame {
+            models: results::model_names([
+                ("questioner", models.questioner.name()),
+                ("answerer", models.answerer.name()),
+                ("resolver", models.resolver.name()),
+            ]),
+            sandbox,
+            priced: [&models.questioner, &models.answerer, &models.resolver].iter().all(|m| m.price().is_some()),
+            notes,
+            spent: budget.spent(),
+            inputs: &inputs,
+        };
+        Ok(results::finish(frame, report, &self.folder, &self.scanner)?)
+    }
+
+    /// What the run works on: stored by an earlier process, or found out and stored now.
+    async fn inputs(
+        &self,
+        stored: Option<Inputs>,
+        start: &Start,
+        run_id: RunId,
+        folders: &Folders,
+    ) -> Result<(Inputs, Arc<dyn SourceTree>), StartError> {
+        if let Some(inputs) = stored {
+            let tree = parts::at_commit(&inputs.request, &inputs.commit, &self.host, folders).await.map_err(source_error)?;
+            return Ok((inputs, tree));
+        }
+        let Start::Fresh { request, .. } = start else {
+            unreachable!("a run that goes on has stored inputs; its caller has looked");
+        };
+        // What costs nothing is looked at first.
+        let from_file = match &request.issue {
+            IssueSource::File(path) => Some(issue::from_file(path)?),
+            IssueSource::Reference(_) => None,
+        };
+        let mirror = parts::open_mirror(request, &self.host, folders).await.map_err(source_error)?;
+        let issue = match (from_file, &request.issue) {
+            (Some(issue), _) => issue,
+            (None, IssueSource::Reference(reference)) => {
+                let token = parts::github_token(&self.host);
+                let api = self.host.environment.variable("GITHUB_API_URL").and_then(|u| u.parse().ok());
+                issue::from_github(reference, mirror.repo_id(), token, api).await?
+            }
+            (None, IssueSource::File(_)) => unreachable!("files were read above"),
+        };
+        let Repository { tree, links, .. } =
+            parts::at_base(&mirror, request.base.as_deref()).await.map_err(source_error)?;
+        let inputs = Inputs {
+            run_id,
+            request: request.clone(),
+            issue,
+            commit: tree.commit().clone(),
+            fence: hex::encode(&self.host.random[3..11]),
+            links,
+        };
+        let value = serde_json::to_value(&inputs).map_err(|e| StartError::Failed(e.to_string()))?;
+        self.folder.put_stage(INPUTS, &value).await?;
+        Ok((inputs, tree))
+    }
+
+    async fn prepare(
+        &self,
+        inputs: &Inputs,
+        tree: Arc<dyn SourceTree>,
+        folders: &Folders,
+    ) -> Result<Prepared, RunError> {
+        let objects = folders.work.join("history");
+        let max_bytes = self.host.settings.git.history_mib << 20;
+        let history = tree.history(objects, max_bytes).await?;
+        let history_fact = crate::report::history_fact(history.note.as_deref());
+        let harvester = Harvester::new(&*tree, HarvestLimits::default()).await?;
+        let opened =
+            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, &self.host, folders).await?;
+        Ok(Prepared { sandboxes: opened.0, harvester, history: history_fact, note: opened.1 })
+    }
+
+    /// A run that ended before its first stage: its `run.json` says so.
+    fn unstarted(&self, start: &Start, error: StartError) -> Result<Solved, StartError> {
+        let (Some(run_id), Start::Fresh { request, .. }) = (&self.run_id, start) else {
+            return Err(error);
+        };
+        let (class, usage, outcome) = match &error {
+            StartError::Usage(_) => ("usage", true, Outcome::Failed),
+            StartError::Failed(_) => ("start", false, Outcome::Failed),
+            StartError::Cancelled => ("cancelled", false, Outcome::Cancelled),
+        };
+        let summary = RunSummary {
+            run_id: run_id.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            repo: request.repo.clone(),
+            base: request.base.clone().unwrap_or_default(),
+            issue: IssueSummary { number: None, title: String::new() },
+            strategy: results::strategy(request),
+            models: Default::default(),
+            sandbox: sandbox_name(request).into(),
+            outcome,
+            error: None,
+            stages: Vec::new(),
+            total: Usage::default(),
+            patch: None,
+            notes: Vec::new(),
+        };
+        let error = ErrorSummary { class: class.into(), message: error.to_string() };
+        Ok(results::finish_unstarted(summary, error, usage, &self.folder)?)
+    }
+}
+
+/// Name of the stage output that holds [`Inputs`].
+const INPUTS: &str = "inputs";
+
+struct Prepared {
+    sandboxes: Arc<dyn crate::method::ports::Sandboxes>,
+    harvester: Harvester,
+    history: String,
+    note: String,
+}
+
+fn strategy(request: &Request) -> Strategy {
+    let knowledge: Arc<dyn KnowledgeSource> = if request.asks() {
+        Arc::new(QuestionsAndAnswers { answerer: Arc::new(Explore) })
+    } else {
+        Arc::new(Nothing)
+    };
+    let resolver = request.patch.then(|| Arc::new(AgentResolver) as Arc<dyn Resolver>);
+    Strategy { knowledge, resolver }
+}
+
+fn sandbox_name(request: &Request) -> &'static str {
+    match request.sandbox {
+        crate::config::SandboxKind::Auto => "auto",
+        crate::config::SandboxKind::Docker => "docker",
+        crate::config::SandboxKind::Namespaces => "namespaces",
+    }
+}
+
+fn source_error(error: SourceError) -> StartError {
+    match error {
+        SourceError::Input(_) => StartError::Usage(error.to_string()),
+        SourceError::Limit(_) | SourceError::Authentication(_) | SourceError::Git(_) => {
+            StartError::Failed(error.to_string())
+        }
+    }
+}
+
+/// Gives every citation that holds its permalink.
+fn link(mut report: RunReport, links: Option<&RepoId>) -> RunReport {
+    if let (Some(repo), Some(knowledge)) = (links, &mut report.knowledge) {
+        let Knowledge { commit, pairs, .. } = knowledge;
+        for citation in pairs.iter_mut().flat_map(|pair| &mut pair.answer.citations) {
+            citation.permalink = crate::report::permalink(repo, commit, citation);
+        }
+    }
+    report
 }

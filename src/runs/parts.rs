@@ -1,0 +1,283 @@
+//! The parts of a run, made from its inputs: repository, sandboxes, models.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::SignedDuration;
+use secrecy::SecretString;
+
+use crate::{
+    config::SandboxKind,
+    domain::{CommitId, RepoId, RunId},
+    method::{
+        context::{Models, RunError},
+        ports::{ChatModel, History, SandboxError, Sandboxes, SourceError, SourceTree},
+    },
+    model::{self, Header, Recorder, Recording, Replayer, Strictness},
+    repo::{Credential, Mirror, Settings as MirrorSettings, Source},
+    sandbox::{
+        docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId},
+        namespaces::{NamespacesRun, NamespacesSandboxes, NamespacesSettings},
+    },
+};
+
+use super::{
+    Host, StartError, active,
+    inputs::{Replay, ReplaySource, Request},
+    settings::{RoleModels, model_settings},
+};
+
+/// A sandbox's objects outlive the longest run by this much before other instances may remove them.
+const LEASE_MARGIN: SignedDuration = SignedDuration::from_hours(1);
+/// The git host whose token `GITHUB_TOKEN` is, unless the repository's own says otherwise.
+const GITHUB: &str = "https://github.com";
+
+/// Folders below the cache that runs share.
+pub struct Folders {
+    pub mirrors: PathBuf,
+    /// One locked file for each run that is alive.
+    pub alive: PathBuf,
+    /// Scratch space of this run, removed at its end.
+    pub work: PathBuf,
+    pub instance: PathBuf,
+}
+
+impl Folders {
+    pub fn below(cache: &Path, run: &RunId) -> Self {
+        Self {
+            mirrors: cache.join("mirrors"),
+            alive: cache.join("alive"),
+            work: cache.join("work").join(run.as_str()),
+            instance: cache.join("instance"),
+        }
+    }
+
+    /// Removes the scratch folders of runs that are dead.
+    pub fn sweep(&self) {
+        let (Some(alive), Some(all)) = (active::alive(&self.alive), self.work.parent()) else { return };
+        for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+            let run = entry.file_name().to_str().and_then(|n| RunId::try_from(n.to_owned()).ok());
+            if run.is_some_and(|run| !alive.contains(&run)) {
+                remove_folder(&entry.path());
+            }
+        }
+    }
+}
+
+/// Removes a folder of ours; what cannot be removed now is swept by a later run.
+pub fn remove_folder(path: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %path.display(), %error, "a scratch folder could not be removed");
+    }
+}
+
+/// The repository at the base commit.
+pub struct Repository {
+    pub tree: Arc<dyn SourceTree>,
+    /// The repository that its address or `origin` names.
+    pub id: Option<RepoId>,
+    /// The same, where the base commit is known to be there.
+    pub links: Option<RepoId>,
+}
+
+/// The secret in `GITHUB_TOKEN`, if any.
+pub fn github_token(host: &Host) -> Option<SecretString> {
+    host.environment.variable("GITHUB_TOKEN").filter(|t| !t.trim().is_empty()).map(|t| t.trim().to_owned().into())
+}
+
+fn mirror_settings(host: &Host, folders: &Folders, source: &Source) -> Result<MirrorSettings, SourceError> {
+    let git = &host.settings.git;
+    let mut settings = MirrorSettings::new(folders.mirrors.clone());
+    settings.max_bytes = git.max_mib << 20;
+    settings.max_time = Duration::from_secs(git.seconds);
+    if let (Some(token), Source::Web(url)) = (github_token(host), source) {
+        // A GitHub Enterprise server is trusted with the token only when the operator says that it is one.
+        let web = host.environment.variable("GITHUB_SERVER_URL").unwrap_or(GITHUB);
+        if url.as_str().starts_with(&format!("{}/", web.trim_end_matches('/'))) {
+            settings.credential = Some(Credential::new(web, token)?);
+        }
+    }
+    Ok(settings)
+}
+
+/// Mirrors the repository and finds the base commit. The id is known even where the commit is not.
+pub async fn open_mirror(request: &Request, host: &Host, folders: &Folders) -> Result<Mirror, SourceError> {
+    let source = Source::parse(&request.repo)?;
+    let settings = mirror_settings(host, folders, &source)?;
+    Mirror::open(source, settings).await
+}
+
+/// The tree at the base that was asked for.
+pub async fn at_base(mirror: &Mirror, base: Option<&str>) -> Result<Repository, SourceError> {
+    let tree = mirror.at(base).await?;
+    let id = mirror.repo_id().cloned();
+    let links = if mirror.is_published(tree.commit()).await? { id.clone() } else { None };
+    Ok(Repository { tree: Arc::new(tree), id, links })
+}
+
+/// The tree of a run that goes on.
+pub async fn at_commit(
+    request: &Request,
+    commit: &CommitId,
+    host: &Host,
+    folders: &Folders,
+) -> Result<Arc<dyn SourceTree>, SourceError> {
+    let source = Source::parse(&request.repo)?;
+    let settings = mirror_settings(host, folders, &source)?;
+    Ok(Arc::new(Mirror::resume(source, settings, commit).await?))
+}
+
+/// The sandboxes of a run, and what to say of the choice.
+pub async fn open_sandboxes(
+    request: &Request,
+    run: &RunId,
+    tree: Arc<dyn SourceTree>,
+    history: History,
+    host: &Host,
+    folders: &Folders,
+) -> Result<(Arc<dyn Sandboxes>, String), RunError> {
+    let settings = &host.settings.sandbox;
+    let docker = match request.sandbox {
+        SandboxKind::Docker => true,
+        SandboxKind::Namespaces => false,
+        SandboxKind::Auto => Engine::connect(settings.host.as_deref()).await.is_ok(),
+    };
+    let chosen = request.sandbox == SandboxKind::Auto;
+    if !docker {
+        let run = NamespacesRun {
+            settings: NamespacesSettings {
+                memory_mib: settings.memory_mib,
+                pids: settings.pids,
+                tmp_mib: settings.tmp_mib,
+                workspace_mib: settings.workspace_mib,
+            },
+            run: run.clone(),
+            source: tree,
+            history,
+            folder: folders.work.join("namespaces"),
+        };
+        let sandboxes = NamespacesSandboxes::start(run).await?;
+        let note = if chosen {
+            "Sandbox: namespaces, since no Docker engine answers. Fit for your own repositories only."
+        } else {
+            "Sandbox: namespaces. Fit for your own repositories only."
+        };
+        return Ok((Arc::new(sandboxes), note.into()));
+    }
+    let image = request.image.clone().unwrap_or_else(|| settings.image.clone());
+    let alive = folders.alive.clone();
+    let now = host.clock.now();
+    let longest = SignedDuration::from_secs(host.settings.limits.run.seconds.try_into().unwrap_or(i64::MAX / 4));
+    let lease_until = now.saturating_add(longest.saturating_add(LEASE_MARGIN)).unwrap_or(jiff::Timestamp::MAX);
+    let sandboxes = DockerSandboxes::start(DockerRun {
+        settings: DockerSettings {
+            image: image.clone(),
+            host: settings.host.clone(),
+            memory_mib: settings.memory_mib,
+            cpus: settings.cpus,
+            pids: settings.pids,
+            tmp_mib: settings.tmp_mib,
+            workspace_mib: settings.workspace_mib,
+        },
+        instance: instance_id(&folders.instance)?,
+        run: run.clone(),
+        lease_until,
+        source: tree,
+        history,
+        active: Arc::new(move || active::alive(&alive)),
+        clock: host.clock.clone(),
+    })
+    .await?;
+    let note = format!("Sandbox: Docker, image {image} ({}).", sandboxes.image_id());
+    Ok((Arc::new(sandboxes), note))
+}
+
+/// This installation's name, made when it is first needed.
+fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
+    let unavailable = |what: String| SandboxError::Unavailable(format!("{}: {what}", path.display()));
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mut random = [0; 8];
+            getrandom::fill(&mut random).map_err(|e| unavailable(format!("no random bytes: {e}")))?;
+            let name = hex::encode(random);
+            // Two first runs at once: both take what the first of them wrote.
+            let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))
+                .map_err(|e| unavailable(format!("cannot be made: {e}")))?;
+            std::io::Write::write_all(&mut file, name.as_bytes())
+                .map_err(|e| unavailable(format!("cannot be written: {e}")))?;
+            match file.persist_noclobber(path) {
+                Ok(_) => name,
+                Err(_) => {
+                    std::fs::read_to_string(path).map_err(|e| unavailable(format!("cannot be read: {e}")))?
+                }
+            }
+        }
+        Err(error) => return Err(unavailable(format!("cannot be read: {error}"))),
+    };
+    InstanceId::parse(text.trim()).map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
+}
+
+/// The model of each role: live, recorded while live, or from a recording.
+pub fn open_models(
+    roles: Option<&RoleModels>,
+    record: Option<&Path>,
+    replay: Option<&Replay>,
+    host: &Host,
+) -> Result<Models, StartError> {
+    let usage = |error: &dyn std::fmt::Display| StartError::Usage(error.to_string());
+    if let Some(Replay { source, lenient }) = replay {
+        let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
+        let replayer: Arc<dyn ChatModel> = Arc::new(
+            match source {
+                ReplaySource::File(path) => Replayer::open(path, strictness),
+                ReplaySource::Text { name, text } => Replayer::parse(Path::new(name), text, strictness),
+            }
+            .map_err(|e| usage(&e))?,
+        );
+        return Ok(Models { questioner: replayer.clone(), answerer: replayer.clone(), resolver: replayer });
+    }
+    let Some(roles) = roles else {
+        return Err(StartError::Usage("no model is set. Set `[model] name`, or ACQUIRE_MODEL__NAME".into()));
+    };
+    let open = |role| {
+        let model = model_settings(role);
+        model::connect(&model, |name| host.environment.variable(name).map(str::to_owned)).map_err(|e| usage(&e))
+    };
+    // Roles with the same model share one client, and with it what its provider was found to refuse.
+    let mut opened: Vec<(&super::settings::RoleModel, Arc<dyn ChatModel>)> = Vec::new();
+    for (_, role) in roles.all() {
+        let known = opened.iter().find(|(other, _)| same_model(other, role)).map(|(_, model)| model.clone());
+        let model = match known {
+            Some(model) => model,
+            None => open(role)?,
+        };
+        opened.push((role, model));
+    }
+    let mut models: Vec<Arc<dyn ChatModel>> = opened.into_iter().map(|(_, model)| model).collect();
+    if let Some(path) = record {
+        let names: Vec<&str> = roles.all().iter().map(|(_, role)| role.name.as_str()).collect();
+        let mut distinct = names.clone();
+        distinct.dedup();
+        let header = Header {
+            recorded_with: distinct.join(", "),
+            at: host.clock.now(),
+            note: String::new(),
+            price: models[0].price(),
+        };
+        let recording = Arc::new(Recording::open(path, &header).map_err(|e| usage(&e))?);
+        models = models.into_iter().map(|m| Arc::new(Recorder::new(m, recording.clone())) as _).collect();
+    }
+    let [questioner, answerer, resolver] = <[Arc<dyn ChatModel>; 3]>::try_from(models)
+        .unwrap_or_else(|_| unreachable!("there is one model for each of the three roles"));
+    Ok(Models { questioner, answerer, resolver })
+}
+
+fn same_model(a: &super::settings::RoleModel, b: &super::settings::RoleModel) -> bool {
+    a.name == b.name && a.base_url == b.base_url && a.price == b.price && a.max_tokens == b.max_tokens
+}

@@ -1,0 +1,216 @@
+//! From what a run came to, to the files it leaves and what is shown of it.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde_json::Value;
+
+use crate::{
+    domain::{Account, Money, Patch},
+    gate::secrets::Scanner,
+    method::{
+        context::{AgentReport, RunError, StageReport},
+        ports::StoreError,
+        run::{Resolved, RunReport},
+    },
+    report::{self, CommentInput, PullRequestInput},
+    store::{
+        AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, Results, RunFolder, RunSummary, StageSummary,
+        Strategy, write_results,
+    },
+};
+
+use super::inputs::{Inputs, Request};
+
+/// A run that has ended and whose files are written.
+#[derive(Debug)]
+pub struct Solved {
+    pub summary: RunSummary,
+    pub folder: PathBuf,
+    /// Markdown, as in `comment.md`.
+    pub comment: Option<String>,
+    pub diff: Option<Vec<u8>>,
+    /// The command or the settings were at fault, not the run.
+    pub usage: bool,
+}
+
+/// What is known of a run apart from what its stages came to.
+pub struct Frame<'a> {
+    pub inputs: &'a Inputs,
+    pub models: BTreeMap<String, String>,
+    pub sandbox: &'a str,
+    pub priced: bool,
+    pub notes: Vec<String>,
+    /// Everything that was spent, of agents that failed too.
+    pub spent: Money,
+}
+
+/// Writes everything that a run leaves.
+pub fn finish(
+    frame: Frame<'_>,
+    report: RunReport,
+    folder: &RunFolder,
+    scanner: &Scanner,
+) -> Result<Solved, StoreError> {
+    let Inputs { request, issue, .. } = frame.inputs;
+    let knowledge = report.knowledge.as_ref().filter(|k| !k.is_empty());
+    let mut notes = frame.notes;
+    for agent in report.stages.iter().flat_map(|stage| &stage.agents) {
+        notes.extend(agent.notes.iter().map(|note| format!("{}: {note}", agent.name)));
+    }
+    let verdict = Verdict::of(&report, scanner);
+    let total = total(&report.stages, frame.spent);
+    let summary = RunSummary {
+        run_id: frame.inputs.run_id.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        repo: request.repo.clone(),
+        base: frame.inputs.commit.to_string(),
+        issue: IssueSummary { number: issue.number, title: issue.title.clone() },
+        strategy: strategy(request),
+        models: frame.models,
+        sandbox: frame.sandbox.into(),
+        outcome: verdict.outcome,
+        error: report.error.as_ref().map(error_summary),
+        stages: report.stages.iter().map(stage_summary).collect(),
+        total: total.into(),
+        patch: verdict.patch.map(|patch| patch.summary.clone()),
+        notes,
+    };
+    let models: Vec<(String, String)> = summary.models.clone().into_iter().collect();
+    let comment = knowledge.map(|knowledge| {
+        report::comment(&CommentInput {
+            knowledge,
+            issue,
+            repo: &request.repo,
+            run_id: &frame.inputs.run_id,
+            version: env!("CARGO_PKG_VERSION"),
+            models: &models,
+            account: total,
+            priced: frame.priced,
+            notes: &summary.notes,
+        })
+    });
+    let pull_request = report.resolved.as_ref().map(|resolved| {
+        report::pull_request(&PullRequestInput {
+            issue,
+            resolved,
+            knowledge: report.knowledge.as_ref(),
+            // Only a bot that opens the pull request knows whether its base is the default branch.
+            closes: false,
+            secrets: &verdict.secrets,
+        })
+    });
+    let redact = |text: String| scanner.redact(&text).into_owned();
+    let (comment, pull_request) = (comment.map(redact), pull_request.map(redact));
+    write_results(
+        folder,
+        &Results {
+            run: &summary,
+            knowledge,
+            comment: comment.as_deref(),
+            pull_request: pull_request.as_deref(),
+            diff: verdict.patch.map(|patch| patch.diff.as_slice()),
+            partial_diff: verdict.unfinished.map(|patch| patch.diff.as_slice()),
+        },
+    )?;
+    let diff = verdict.patch.map(|patch| patch.diff.clone());
+    Ok(Solved { summary, folder: folder.path().to_owned(), comment, diff, usage: false })
+}
+
+/// Writes the `run.json` of a run that ended before its first stage.
+pub fn finish_unstarted(
+    mut summary: RunSummary,
+    error: ErrorSummary,
+    usage: bool,
+    folder: &RunFolder,
+) -> Result<Solved, StoreError> {
+    summary.error = Some(error);
+    let nothing = Results {
+        run: &summary,
+        knowledge: None,
+        comment: None,
+        pull_request: None,
+        diff: None,
+        partial_diff: None,
+    };
+    write_results(folder, &nothing)?;
+    Ok(Solved { summary, folder: folder.path().to_owned(), comment: None, diff: None, usage })
+}
+
+/// What becomes of the patch.
+struct Verdict<'a> {
+    outcome: Outcome,
+    /// May leave.
+    patch: Option<&'a Patch>,
+    /// Of a Resolver that did not submit: kept, not proposed.
+    unfinished: Option<&'a Patch>,
+    /// Files in whose added lines, or in whose names, a secret was found: the patch stays here.
+    secrets: Vec<String>,
+}
+
+impl<'a> Verdict<'a> {
+    fn of(report: &'a RunReport, scanner: &Scanner) -> Self {
+        let mut verdict = Self { outcome: Outcome::NoPatch, patch: None, unfinished: None, secrets: Vec::new() };
+        match (&report.error, &report.resolved) {
+            (Some(RunError::Cancelled), _) => verdict.outcome = Outcome::Cancelled,
+            (Some(_), _) => verdict.outcome = Outcome::Failed,
+            (None, None) => verdict.outcome = Outcome::KnowledgeOnly,
+            (None, Some(Resolved { patch: Some(patch), submitted, .. })) => {
+                verdict.secrets = scanner.scan_diff(&patch.diff).into_iter().map(|found| found.file).collect();
+                verdict.secrets.dedup();
+                if !verdict.secrets.is_empty() {
+                } else if *submitted {
+                    verdict.outcome = Outcome::Patch;
+                    verdict.patch = Some(patch);
+                } else {
+                    verdict.unfinished = Some(patch);
+                }
+            }
+            (None, Some(Resolved { patch: None, .. })) => {}
+        }
+        verdict
+    }
+}
+
+pub fn strategy(request: &Request) -> Strategy {
+    Strategy {
+        knowledge: request.knowledge_name().into(),
+        answerer: "explore".into(),
+        resolver: if request.patch { "agent" } else { "none" }.into(),
+    }
+}
+
+pub fn error_summary(error: &RunError) -> ErrorSummary {
+    ErrorSummary { class: error.class().into(), message: error.to_string() }
+}
+
+fn total(stages: &[StageReport], spent: Money) -> Account {
+    let mut total = Account::default();
+    for stage in stages {
+        total += stage.account();
+    }
+    // Agents that failed are in the ledger and may be missing in the reports.
+    Account { usd: total.usd.max(spent), ..total }
+}
+
+fn stage_summary(stage: &StageReport) -> StageSummary {
+    let account = stage.account();
+    StageSummary {
+        name: stage.name.clone(),
+        seconds: account.seconds,
+        usd: account.usd,
+        tokens: account.tokens,
+        agents: stage.agents.iter().map(agent_summary).collect(),
+    }
+}
+
+fn agent_summary(agent: &AgentReport) -> AgentSummary {
+    let Account { steps, seconds, usd, tokens } = agent.account;
+    // The two enums have the same names; a name of another version is a failure.
+    let exit = serde_json::from_value(Value::from(agent.exit.as_str())).unwrap_or(AgentExit::Failed);
+    AgentSummary { name: agent.name.clone(), steps, seconds, usd, tokens, exit }
+}
+
+/// Models by role, as `run.json` names them.
+pub fn model_names(names: [(&str, &str); 3]) -> BTreeMap<String, String> {
+    names.into_iter().map(|(role, name)| (role.to_owned(), name.to_owned())).collect()
+}
