@@ -30,7 +30,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "sandbox", "store",
         ],
     ),
-    ("cli", &["config", "domain", "method", "report", "runs", "sandbox", "store"]),
+    ("cli", &["config", "domain", "gate", "method", "report", "runs", "sandbox", "store"]),
 ];
 
 /// Libraries that only these rooms may name.
@@ -38,7 +38,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
     ("axum", &[]),
     ("bollard", &["sandbox"]),
-    ("clap", &["cli", "config"]),
+    ("clap", &["cli", "config", "runs"]),
     ("figment", &["config"]),
     ("git2", &["repo"]),
     ("hakoniwa", &["sandbox"]),

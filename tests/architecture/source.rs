@@ -72,7 +72,7 @@ impl Source {
         let mut parser = Parser::new();
         parser.set_language(&tree_sitter_rust::LANGUAGE.into()).unwrap();
         let tree = parser.parse(text, None).unwrap();
-        let in_test = path.starts_with("tests/") || path.ends_with("/tests.rs") || path.contains("/tests/");
+        let in_test = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("tests.rs");
         let mut tokens = Vec::new();
         collect(tree.root_node(), text, Place { in_test, in_attribute: false }, &mut tokens);
         Self { path, lines: text.lines().count(), tokens }
