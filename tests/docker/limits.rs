@@ -93,3 +93,25 @@ async fn sleep_is_running(installation: &Installation, id: &str) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+#[tokio::test]
+async fn r_ex_6_a_supervisor_that_does_not_answer_in_time_is_killed_with_its_container() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let sandbox = resolver(&sandboxes).await;
+    let id = installation.container("resolver").await;
+    installation.docker.pause_container(&id).await.unwrap();
+    let begun = Instant::now();
+    let limits = CommandLimits { timeout: Duration::from_secs(1), ..LIMITS };
+    let error = sandbox.run("true", limits).await.unwrap_err();
+    assert!(
+        matches!(&error, SandboxError::Lost(reason) if reason.contains("its container was ended")),
+        "{error}"
+    );
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(6) && took < Duration::from_secs(12), "it took {took:?}");
+    assert!(!installation.objects().await.contains(&id));
+    sandboxes.close().await;
+    installation.nothing_is_left().await;
+}

@@ -15,6 +15,7 @@
 
 mod attach;
 mod engine;
+mod facts;
 mod fill;
 mod labels;
 mod reaper;

@@ -9,13 +9,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bollard::models::SystemInfo;
 use jiff::Timestamp;
 use tokio::{sync::Mutex, task::JoinSet};
 
 use super::{
     attach,
     engine::Engine,
+    facts,
     fill::fill,
     labels::{InstanceId, Owner},
     reaper::{self, ActiveRuns},
@@ -90,7 +90,7 @@ impl DockerSandboxes {
             run;
         settings.check()?;
         let engine = Engine::connect(settings.host.as_deref()).await?;
-        let settings = within_reach(settings, &engine.info().await?)?;
+        let settings = settings.within_reach(&engine.info().await?)?;
         let image = engine.image(&settings.image).await?;
 
         reaper::remove_run(&engine, &instance, &run).await?;
@@ -133,7 +133,7 @@ impl DockerSandboxes {
 
     /// What the people who started the run should know about its sandboxes.
     pub fn notes(&self) -> Vec<String> {
-        notes(&self.settings, self.workspace)
+        facts::for_people(&self.settings, self.workspace)
     }
 
     async fn fill_common_volumes(&self, history: Vec<Entry>) -> Result<(), SandboxError> {
@@ -153,8 +153,11 @@ impl DockerSandboxes {
         format!("acquire-{}-{role}-{number}", self.owner.run)
     }
 
-    fn memory_bytes(&self) -> u64 {
-        memory_bytes(&self.settings, self.workspace)
+    fn check_open(&self) -> Result<(), SandboxError> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(SandboxError::Lost("the run's sandboxes are closed".to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// A running container with an attached supervisor and this workspace. Leaves nothing behind when it
@@ -165,15 +168,13 @@ impl DockerSandboxes {
         workspace_volume: &str,
         workspace_writable: bool,
     ) -> Result<DockerSandbox, SandboxError> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(SandboxError::Lost("the run's sandboxes are closed".to_owned()));
-        }
+        self.check_open()?;
         let spec = ContainerSpec {
             image: self.image.clone(),
             cpus: self.settings.cpus,
             pids: self.settings.pids,
-            memory_bytes: self.memory_bytes(),
-            tmp_bytes: self.settings.tmp_mib * MIB,
+            memory_bytes: spec::memory_limit(&self.settings, self.workspace),
+            tmp_bytes: self.settings.tmp_mib.saturating_mul(MIB),
             workspace_volume: workspace_volume.to_owned(),
             workspace_writable,
             supervisor_volume: self.supervisor_volume.clone(),
@@ -199,6 +200,8 @@ impl DockerSandboxes {
     }
 
     async fn start_session(&self, container: &str, name: String) -> Result<Session, SandboxError> {
+        // Again, because this container may have come too late for the closing to see it.
+        self.check_open()?;
         // Attached before it starts, so that not a byte is lost.
         let attached = self.engine.attach(container).await?;
         self.engine.start_container(container).await?;
@@ -281,7 +284,8 @@ impl Sandboxes for DockerSandboxes {
     }
 
     fn facts(&self) -> Vec<String> {
-        facts(&self.settings, self.memory_bytes(), self.workspace, &self.image, self.history_note.as_deref())
+        let note = self.history_note.as_deref();
+        facts::for_agents(&self.settings, self.workspace, &self.image, note)
     }
 
     async fn open(
@@ -316,122 +320,5 @@ impl Sandboxes for DockerSandboxes {
             Ok(Err(error)) => tracing::warn!(%error, "the run's containers are left to the reaper"),
             Err(_) => tracing::warn!("the engine is slow; the reaper removes what is left of the run"),
         }
-    }
-}
-
-/// Refuses an engine that cannot hold the limits, and asks it for no more than it has.
-fn within_reach(settings: DockerSettings, info: &SystemInfo) -> Result<DockerSettings, SandboxError> {
-    for (holds, what) in [(info.memory_limit, "memory"), (info.pids_limit, "the number of processes")] {
-        if holds == Some(false) {
-            return Err(SandboxError::Unavailable(format!(
-                "the Docker engine cannot limit {what}: cgroups are missing, or not delegated to a rootless \
-                 engine. Repair that, or use `--sandbox namespaces` for a repository of your own"
-            )));
-        }
-    }
-    let cpus =
-        info.ncpu.filter(|cpus| *cpus > 0).map_or(settings.cpus, |cpus| settings.cpus.min(cpus as f64));
-    Ok(DockerSettings { cpus, ..settings })
-}
-
-fn memory_bytes(settings: &DockerSettings, workspace: Workspace) -> u64 {
-    spec::memory_limit(settings.memory_mib * MIB, workspace.bytes_in_memory())
-}
-
-/// Where the sandboxes are not what the settings say.
-fn notes(settings: &DockerSettings, workspace: Workspace) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Workspace::Disk { wanted_bytes } = workspace {
-        notes.push(format!(
-            "The workspace of {} MiB is too large for memory: it is a plain volume, and nothing limits its size.",
-            wanted_bytes / MIB
-        ));
-    }
-    let memory_mib = memory_bytes(settings, workspace) / MIB;
-    if memory_mib > settings.memory_mib {
-        notes.push(format!(
-            "A sandbox may use {memory_mib} MiB of memory instead of {}: its workspace counts as memory.",
-            settings.memory_mib
-        ));
-    }
-    notes
-}
-
-/// What agents are told, so that they waste no step on finding it out.
-fn facts(
-    settings: &DockerSettings,
-    memory_bytes: u64,
-    workspace: Workspace,
-    image: &Image,
-    history_note: Option<&str>,
-) -> Vec<String> {
-    let mut facts = vec![
-        "The network is off: no name resolves, nothing can be downloaded or installed from it.".to_owned(),
-        "Commands run as user 1000 without any privilege; `sudo` does not work.".to_owned(),
-        format!(
-            "The root file system is read-only. /tmp can be written ({} MiB, programs may run from it), and so \
-             can /workspace where your task is to change it.",
-            settings.tmp_mib
-        ),
-        format!(
-            "Limits: {} MiB of memory including /tmp, {} CPUs, {} processes. A command that ends with 137 was \
-             most likely killed for want of memory.",
-            memory_bytes / MIB,
-            settings.cpus,
-            settings.pids
-        ),
-        "ptrace is refused: strace, gdb and LeakSanitizer do not work (ASAN_OPTIONS=detect_leaks=0 helps)."
-            .to_owned(),
-    ];
-    if let Workspace::Memory { bytes, .. } = workspace {
-        facts.push(format!("/workspace holds at most {} MiB and counts as memory.", bytes / MIB));
-    }
-    if !image.volumes.is_empty() {
-        facts.push(format!("Empty in this sandbox: {}.", image.volumes.join(", ")));
-    }
-    facts.extend(history_note.map(str::to_owned));
-    facts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_engine_that_cannot_hold_the_limits_is_refused() {
-        for info in [
-            SystemInfo { memory_limit: Some(false), ..SystemInfo::default() },
-            SystemInfo { pids_limit: Some(false), ..SystemInfo::default() },
-        ] {
-            let error = within_reach(DockerSettings::default(), &info).unwrap_err().to_string();
-            assert!(error.contains("cannot limit"), "{error}");
-        }
-    }
-
-    #[test]
-    fn no_more_cpus_are_asked_for_than_there_are() {
-        let info = SystemInfo { ncpu: Some(1), ..SystemInfo::default() };
-        assert_eq!(within_reach(DockerSettings::default(), &info).unwrap().cpus, 1.0);
-        assert_eq!(within_reach(DockerSettings::default(), &SystemInfo::default()).unwrap().cpus, 2.0);
-    }
-
-    #[test]
-    fn decision_3_a_plain_volume_and_a_raised_memory_limit_are_said() {
-        let settings = |memory_mib| DockerSettings { memory_mib, ..DockerSettings::default() };
-        let in_memory = Workspace::Memory { bytes: 512 * MIB, inodes: 1 };
-        assert!(notes(&settings(4096), in_memory).is_empty());
-        insta::assert_snapshot!(notes(&settings(1024), in_memory).concat(), @"A sandbox may use 1536 MiB of memory instead of 1024: its workspace counts as memory.");
-        let on_disk = Workspace::Disk { wanted_bytes: 3000 * MIB };
-        insta::assert_snapshot!(notes(&settings(4096), on_disk).concat(), @"The workspace of 3000 MiB is too large for memory: it is a plain volume, and nothing limits its size.");
-    }
-
-    #[test]
-    fn agents_are_told_what_they_would_otherwise_try() {
-        let image = Image { id: "i".into(), volumes: vec!["/data".into()] };
-        let workspace = Workspace::Memory { bytes: 512 * MIB, inodes: 1 };
-        let note = Some("History goes back to 2024-01-01 only.");
-        insta::assert_snapshot!(
-            facts(&DockerSettings::default(), 4096 * MIB, workspace, &image, note).join("\n")
-        );
     }
 }

@@ -1,5 +1,6 @@
 //! What an operator may set about the Docker sandbox.
 
+use bollard::models::SystemInfo;
 use serde::{Deserialize, Serialize};
 
 use crate::method::ports::SandboxError;
@@ -73,6 +74,20 @@ impl DockerSettings {
             _ => Ok(()),
         }
     }
+
+    /// Refuses an engine that cannot hold the limits, and asks it for no more than it has.
+    pub(super) fn within_reach(self, info: &SystemInfo) -> Result<Self, SandboxError> {
+        for (holds, what) in [(info.memory_limit, "memory"), (info.pids_limit, "the number of processes")] {
+            if holds == Some(false) {
+                return Err(SandboxError::Unavailable(format!(
+                    "the Docker engine cannot limit {what}: cgroups are missing, or not delegated to a rootless \
+                     engine. Repair that, or use `--sandbox namespaces` for a repository of your own"
+                )));
+            }
+        }
+        let cpus = info.ncpu.filter(|cpus| *cpus > 0).map_or(self.cpus, |cpus| self.cpus.min(cpus as f64));
+        Ok(Self { cpus, ..self })
+    }
 }
 
 #[cfg(test)]
@@ -102,5 +117,23 @@ mod tests {
             let error = bad.check().unwrap_err().to_string();
             assert!(error.starts_with(&format!("sandbox.{key}")), "{error}");
         }
+    }
+
+    #[test]
+    fn an_engine_that_cannot_hold_the_limits_is_refused() {
+        for info in [
+            SystemInfo { memory_limit: Some(false), ..SystemInfo::default() },
+            SystemInfo { pids_limit: Some(false), ..SystemInfo::default() },
+        ] {
+            let error = DockerSettings::default().within_reach(&info).unwrap_err().to_string();
+            assert!(error.contains("cannot limit"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_more_cpus_are_asked_for_than_there_are() {
+        let info = SystemInfo { ncpu: Some(1), ..SystemInfo::default() };
+        assert_eq!(DockerSettings::default().within_reach(&info).unwrap().cpus, 1.0);
+        assert_eq!(DockerSettings::default().within_reach(&SystemInfo::default()).unwrap().cpus, 2.0);
     }
 }

@@ -13,7 +13,7 @@ use bollard::models::{
 };
 use sha2::{Digest, Sha256};
 
-use super::labels::Owner;
+use super::{labels::Owner, settings::DockerSettings, volumes::Workspace};
 
 pub(super) const MIB: u64 = 1024 * 1024;
 
@@ -159,9 +159,13 @@ impl ContainerSpec {
     }
 }
 
-/// The memory limit of a container whose workspace takes `workspace_bytes` of it.
-pub(super) fn memory_limit(setting_bytes: u64, workspace_bytes: u64) -> u64 {
-    setting_bytes.max(workspace_bytes.saturating_add(MEMORY_BESIDE_WORKSPACE))
+/// The memory limit of a container with such a workspace, in bytes.
+pub(super) fn memory_limit(settings: &DockerSettings, workspace: Workspace) -> u64 {
+    let wanted = settings.memory_mib.saturating_mul(MIB);
+    match workspace {
+        Workspace::Memory { bytes, .. } => wanted.max(bytes + MEMORY_BESIDE_WORKSPACE),
+        Workspace::Disk { .. } => wanted,
+    }
 }
 
 /// A mount of a named volume. Without `no_copy` the engine would copy into it what the image has there.
@@ -260,7 +264,12 @@ mod tests {
 
     #[test]
     fn decision_3_the_memory_limit_leaves_a_gibibyte_beside_the_workspace() {
-        assert_eq!(memory_limit(4096 * MIB, 512 * MIB), 4096 * MIB);
-        assert_eq!(memory_limit(1024 * MIB, 900 * MIB), 1924 * MIB);
+        let limit = |memory_mib, workspace| {
+            memory_limit(&DockerSettings { memory_mib, ..DockerSettings::default() }, workspace) / MIB
+        };
+        let in_memory = |mib| Workspace::Memory { bytes: mib * MIB, inodes: 1 };
+        assert_eq!(limit(4096, in_memory(512)), 4096);
+        assert_eq!(limit(1024, in_memory(900)), 1924);
+        assert_eq!(limit(512, Workspace::Disk { wanted_bytes: 9000 * MIB }), 512);
     }
 }
