@@ -89,6 +89,8 @@ pub struct RunContext {
     pub sandboxes: Arc<dyn Sandboxes>,
     pub harvester: Arc<Harvester>,
     pub services: Services,
+    /// On the clock's monotonic scale: when the run, or this part of it, began. The stage `prepare` counts from here.
+    pub started: Duration,
     /// What the history that agents see holds, in a clause.
     pub history: String,
     /// Facts about the environment, as agents read them; empty where no sandbox was opened.

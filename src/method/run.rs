@@ -36,7 +36,7 @@ pub struct Resolved {
 }
 
 /// What a run came to: as far as it got, and the error that ended it, if one did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RunReport {
     pub knowledge: Option<Knowledge>,
     pub resolved: Option<Resolved>,
@@ -46,7 +46,7 @@ pub struct RunReport {
 
 /// Runs all stages in order. Sandboxes are closed at the end, whatever happened.
 pub async fn run(mut context: RunContext, strategy: &Strategy) -> RunReport {
-    let mut report = RunReport { knowledge: None, resolved: None, stages: Vec::new(), error: None };
+    let mut report = RunReport::default();
     report.error = stages(&mut context, strategy, &mut report).await.err();
     context.sandboxes.close().await;
     report
@@ -112,7 +112,7 @@ async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved,
         patch = (!built.diff.is_empty()).then_some(built);
     }
     if let Some(patch) = &mut patch {
-        patch.summary.left_out.clone_from(&resolution.left_out);
+        patch.summary.left_out.extend(resolution.left_out.iter().cloned());
     }
     Ok(Resolved {
         summary: resolution.summary,

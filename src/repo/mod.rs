@@ -8,6 +8,8 @@
 //! - The network is reached through `transport` alone: one host, no redirects, tokens only in a header.
 
 mod agent_repository;
+mod compare;
+mod create;
 mod edit;
 mod engine;
 mod history;
@@ -22,6 +24,7 @@ mod transport;
 mod tree;
 mod walk;
 
+pub use create::create_repository;
 pub use mirror::{Mirror, Settings};
 pub use push::PushError;
 pub use source::Source;

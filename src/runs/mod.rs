@@ -28,7 +28,7 @@ use crate::{
         intake::{IntakeLimits, admit_issue},
         secrets::Scanner,
     },
-    index::Tags,
+    index::SourceSymbols,
     method::{
         answerer::Explore,
         context::{Models, RunContext, RunError},
@@ -155,11 +155,12 @@ impl Begun {
         folders: &Folders,
     ) -> Result<Solved, StartError> {
         let host = &self.host;
-        let roles = match (&self.replies.replay, RoleModels::of(&host.settings, &host.environment)) {
-            (Some(_), _) => None,
-            (None, roles) => Some(roles?),
+        let roles = if self.replies.replay.is_some() {
+            RoleModels::of_recording(&host.settings, &host.environment)?
+        } else {
+            RoleModels::of(&host.settings, &host.environment)?
         };
-        let models = parts::open_models(roles.as_ref(), self.replies.record.as_deref(), self.replies.replay.as_ref(), host)?;
+        let models = parts::open_models(&roles, &self.replies, host)?;
         let started = host.clock.monotonic();
         let (inputs, tree) = tokio::select! {
             biased;
@@ -167,7 +168,7 @@ impl Begun {
             both = self.inputs(stored, start, run_id, folders) => both?,
         };
         let admitted = admit_issue(&inputs.issue, &IntakeLimits::default()).map_err(|e| StartError::Usage(e.to_string()))?;
-        let method = settings::method_settings(&host.settings, roles.as_ref(), inputs.request.questions);
+        let method = settings::method_settings(&host.settings, &roles, inputs.request.questions);
         let budget = Arc::new(settings::ledger(&host.settings));
         let services = Services {
             store: Arc::new(self.folder.clone()),
@@ -199,14 +200,14 @@ impl Begun {
                     settings: method,
                     models: models.clone(),
                     tree,
-                    symbols: Arc::new(Tags::default()),
+                    symbols: Arc::new(SourceSymbols),
                     sandboxes,
                     harvester: Arc::new(harvester),
                     services,
                     history,
                     environment: String::new(),
                     volatile: Vec::new(),
-                    preparing_since: started,
+                    started,
                 };
                 (run(context, &strategy(&inputs.request)).await, kind)
             }

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use secrecy::SecretString;
 
 use crate::{
-    config::SandboxKind,
+    config::{RoleModel, SandboxKind},
     domain::{CommitId, RepoId, RunId},
     method::{
         context::{Models, RunError},
@@ -26,7 +26,7 @@ use crate::{
 
 use super::{
     Host, StartError, active,
-    inputs::{Replay, ReplaySource, Request},
+    inputs::{Replay, ReplaySource, Replies, Request},
     settings::{RoleModels, model_settings},
 };
 
@@ -225,13 +225,12 @@ fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
 
 /// The model of each role: live, recorded while live, or from a recording.
 pub fn open_models(
-    roles: Option<&RoleModels>,
-    record: Option<&Path>,
-    replay: Option<&Replay>,
+    roles: &RoleModels,
+    replies: &Replies,
     host: &Host,
 ) -> Result<Models, StartError> {
     let usage = |error: &dyn std::fmt::Display| StartError::Usage(error.to_string());
-    if let Some(Replay { source, lenient }) = replay {
+    if let Some(Replay { source, lenient }) = &replies.replay {
         let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
         let replayer: Arc<dyn ChatModel> = Arc::new(
             match source {
@@ -242,15 +241,12 @@ pub fn open_models(
         );
         return Ok(Models { questioner: replayer.clone(), answerer: replayer.clone(), resolver: replayer });
     }
-    let Some(roles) = roles else {
-        return Err(StartError::Usage("no model is set. Set `[model] name`, or ACQUIRE_MODEL__NAME".into()));
-    };
     let open = |role| {
         let model = model_settings(role);
         model::connect(&model, |name| host.environment.variable(name).map(str::to_owned)).map_err(|e| usage(&e))
     };
     // Roles with the same model share one client, and with it what its provider was found to refuse.
-    let mut opened: Vec<(&super::settings::RoleModel, Arc<dyn ChatModel>)> = Vec::new();
+    let mut opened: Vec<(&RoleModel, Arc<dyn ChatModel>)> = Vec::new();
     for (_, role) in roles.all() {
         let known = opened.iter().find(|(other, _)| same_model(other, role)).map(|(_, model)| model.clone());
         let model = match known {
@@ -260,7 +256,7 @@ pub fn open_models(
         opened.push((role, model));
     }
     let mut models: Vec<Arc<dyn ChatModel>> = opened.into_iter().map(|(_, model)| model).collect();
-    if let Some(path) = record {
+    if let Some(path) = &replies.record {
         let names: Vec<&str> = roles.all().iter().map(|(_, role)| role.name.as_str()).collect();
         let mut distinct = names.clone();
         distinct.dedup();
@@ -278,6 +274,6 @@ pub fn open_models(
     Ok(Models { questioner, answerer, resolver })
 }
 
-fn same_model(a: &super::settings::RoleModel, b: &super::settings::RoleModel) -> bool {
+fn same_model(a: &RoleModel, b: &RoleModel) -> bool {
     a.name == b.name && a.base_url == b.base_url && a.price == b.price && a.max_tokens == b.max_tokens
 }

@@ -25,6 +25,18 @@ impl RoleModels {
         Ok(Self { questioner: of(Role::Questioner)?, answerer: of(Role::Answerer)?, resolver: of(Role::Resolver)? })
     }
 
+    /// Temperatures and limits where replies come from a recording: no model and no key are needed then.
+    pub fn of_recording(settings: &Settings, environment: &Environment) -> Result<Self, StartError> {
+        let mut settings = settings.clone();
+        let model = &mut settings.model;
+        model.name = "recorded".into();
+        for own in [&mut model.questioner, &mut model.answerer, &mut model.resolver] {
+            (own.name, own.base_url, own.api_key, own.api_key_env) = (None, None, None, None);
+        }
+        model.api_key_env.clear();
+        Self::of(&settings, environment)
+    }
+
     pub fn all(&self) -> [(&'static str, &RoleModel); 3] {
         [("questioner", &self.questioner), ("answerer", &self.answerer), ("resolver", &self.resolver)]
     }
