@@ -157,7 +157,7 @@ fn build(
         let draft = Draft::new(store)?;
         let objects = draft.count(&view, base)?;
         let expected = (objects as f64 * bytes_per_object(store)?) as u64;
-        let bytes = if kept > 1 && expected > 2 * max_bytes {
+        let bytes = if kept > 1 && expected / 2 > max_bytes {
             expected
         } else {
             draft.add(&view, base, None, token)?;

@@ -141,13 +141,13 @@ impl Mirror {
         let Source::Folder(path) = &self.source else {
             return Ok(true);
         };
-        let (path, id) = (path.clone(), parse(commit)?);
+        let (path, id, store) = (path.clone(), parse(commit)?, self.store.clone());
         blocking(move |_| {
             let looking = git_error("looking for the commit in origin's branches");
-            let repository = source::open_folder(&path)?;
-            let mut walk = repository.revwalk().map_err(&looking)?;
+            let (folder, mirror) = (source::open_folder(&path)?, store.repository()?);
+            let mut walk = mirror.revwalk().map_err(&looking)?;
             walk.push(id).map_err(&looking)?;
-            for branch in repository.references_glob("refs/remotes/origin/*").map_err(&looking)?.flatten() {
+            for branch in folder.references_glob("refs/remotes/origin/*").map_err(&looking)?.flatten() {
                 if let Ok(tip) = branch.peel_to_commit() {
                     walk.hide(tip.id()).map_err(&looking)?;
                 }
