@@ -6,7 +6,7 @@ use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::method::ports::Clock;
+use crate::{method::ports::Clock, runs::Random};
 
 /// Exit code of a cancelled run, as shells give it for Ctrl-C.
 pub const CANCELLED: u8 = 130;
@@ -50,10 +50,12 @@ pub fn block_on<T>(command: impl Future<Output = T>) -> anyhow::Result<T> {
     Ok(ended)
 }
 
-pub fn random() -> anyhow::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|e| anyhow::anyhow!("the system gives no random bytes: {e}"))?;
-    Ok(bytes)
+pub fn random() -> anyhow::Result<Random> {
+    let mut random = Random { run_id: [0; 3], fence: [0; 16] };
+    for bytes in [random.run_id.as_mut_slice(), random.fence.as_mut_slice()] {
+        getrandom::fill(bytes).map_err(|e| anyhow::anyhow!("the system gives no random bytes: {e}"))?;
+    }
+    Ok(random)
 }
 
 /// Cancels at the first SIGINT or SIGTERM, and ends the process at the second.

@@ -26,7 +26,7 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let start = match solve.folder {
         args::Folder::Resume { folder, .. } => Start::Resume { folder },
         args::Folder::New { out, task } => {
-            let id = RunId::new(clock.now(), [random[0], random[1], random[2]]);
+            let id = RunId::new(clock.now(), random.run_id);
             let folder = out.unwrap_or_else(|| settings.paths.runs.join(id.as_str()));
             let request = Request {
                 repo: repo_text(task.repo, &environment),
@@ -64,9 +64,9 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     };
     let solved = match runs::solve(start, replies, host).await {
         Ok(solved) => solved,
-        Err(StartError::Usage(text)) => return Err(UsageError(text).into()),
+        Err(StartError::Usage { text, .. }) => return Err(UsageError(text).into()),
         Err(StartError::Cancelled) => return Ok(ExitCode::from(CANCELLED)),
-        Err(error @ StartError::Failed(_)) => return Err(error.into()),
+        Err(error @ StartError::Failed { .. }) => return Err(error.into()),
     };
     if solve.json {
         println!("{}", redact(&serde_json::to_string_pretty(&solved.summary)?));

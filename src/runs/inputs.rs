@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::SandboxKind,
     domain::{CommitId, Issue, RepoId, RunId},
+    gate::intake::FenceId,
 };
 
 /// A run as asked for. Stored, so that a resumed run is the same run.
@@ -101,7 +102,7 @@ pub struct Inputs {
     pub issue: Issue,
     pub commit: CommitId,
     /// Random; see [`crate::method::context::RunContext::fence`].
-    pub fence: String,
+    pub fence: FenceId,
     /// Where citations can be linked to.
     pub links: Option<RepoId>,
 }

@@ -90,7 +90,7 @@ pub fn github_token(host: &Host) -> Option<SecretString> {
     host.environment.variable("GITHUB_TOKEN").filter(|t| !t.trim().is_empty()).map(|t| t.trim().to_owned().into())
 }
 
-fn mirror_settings(host: &Host, folders: &Folders, source: &Source) -> Result<MirrorSettings, SourceError> {
+pub fn mirror_settings(host: &Host, folders: &Folders, source: &Source) -> Result<MirrorSettings, SourceError> {
     let git = &host.settings.git;
     let mut settings = MirrorSettings::new(folders.mirrors.clone());
     settings.max_bytes = git.max_mib << 20;
@@ -229,7 +229,7 @@ pub fn open_models(
     replies: &Replies,
     host: &Host,
 ) -> Result<Models, StartError> {
-    let usage = |error: &dyn std::fmt::Display| StartError::Usage(error.to_string());
+    let usage = |error: &dyn std::fmt::Display| StartError::usage("settings", error);
     if let Some(Replay { source, lenient }) = &replies.replay {
         let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
         let replayer: Arc<dyn ChatModel> = Arc::new(

@@ -28,7 +28,7 @@ pub struct Solved {
     pub folder: PathBuf,
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
-    pub diff: Option<Vec<u8>>,
+    pub patch: Option<Patch>,
     /// The command or the settings were at fault, not the run.
     pub usage: bool,
 }
@@ -112,8 +112,8 @@ pub fn finish(
             partial_diff: verdict.unfinished.map(|patch| patch.diff.as_slice()),
         },
     )?;
-    let diff = verdict.patch.map(|patch| patch.diff.clone());
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment, diff, usage: false })
+    let patch = verdict.patch.cloned();
+    Ok(Solved { summary, folder: folder.path().to_owned(), comment, patch, usage: false })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -133,7 +133,7 @@ pub fn finish_unstarted(
         partial_diff: None,
     };
     write_results(folder, &nothing)?;
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment: None, diff: None, usage })
+    Ok(Solved { summary, folder: folder.path().to_owned(), comment: None, patch: None, usage })
 }
 
 /// What becomes of the patch.

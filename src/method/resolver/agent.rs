@@ -102,7 +102,11 @@ async fn take(
 }
 
 fn opening(context: &RunContext, knowledge: &Knowledge) -> Vec<Message> {
-    let knowledge = if knowledge.is_empty() { String::new() } else { knowledge_block(knowledge) };
+    let knowledge = if knowledge.is_empty() {
+        String::new()
+    } else {
+        context.fence.fence("knowledge", &knowledge_block(knowledge))
+    };
     vec![
         Message::System { content: prompt::render("resolver/system.md", context! {}) },
         Message::User {
