@@ -15,7 +15,7 @@ mod results;
 mod settings;
 mod trial;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ use crate::{
     index::SourceSymbols,
     method::{
         answerer::Explore,
-        context::{Models, RunContext, RunError},
+        context::{RunContext, RunError},
         knowledge::{Nothing, QuestionsAndAnswers},
         ports::{Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError, SourceTree, StoreError},
         resolver::AgentResolver,

@@ -19,7 +19,7 @@ use crate::{
     model::{self, Header, Recorder, Recording, Replayer, Strictness},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     sandbox::{
-        docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId},
+        docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
         namespaces::{NamespacesRun, NamespacesSandboxes, NamespacesSettings},
     },
 };
@@ -191,6 +191,7 @@ pub async fn open_sandboxes(
         history,
         active: Arc::new(move || active::alive(&alive)),
         clock: host.clock.clone(),
+        reap_every: REAP_EVERY,
     })
     .await?;
     let note = format!("Sandbox: Docker, image {image} ({}).", sandboxes.image_id());

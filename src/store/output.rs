@@ -84,6 +84,7 @@ mod tests {
             comment: Some("c"),
             pull_request: Some("p"),
             diff: Some(b"\xff"),
+            partial_diff: None,
         };
         write_results(&folder, &full).unwrap();
         assert_eq!(
@@ -118,6 +119,7 @@ mod tests {
             comment: Some("hunter2"),
             pull_request: Some("hunter2"),
             diff: None,
+            partial_diff: None,
         };
         write_results(&folder, &results).unwrap();
         for name in ["run.json", "knowledge.json", "comment.md", "pull-request.md"] {
