@@ -3,6 +3,7 @@
 //! The engines differ in how they build the walls; the conversation with the supervisor inside
 //! ([`session`], [`wire`]) and what it promises is the same for all of them.
 
+pub mod namespaces;
 pub mod text;
 
 pub(crate) mod session;
