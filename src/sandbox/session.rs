@@ -27,6 +27,8 @@ use crate::{
 const HOST_GRACE: Duration = Duration::from_secs(5);
 /// How long `git update-index` may take after the fill, on top of the session's patience.
 const PREPARE_GRACE: Duration = Duration::from_secs(60);
+/// How long a supervisor may take to exit when the host hangs up.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Longest command text, in bytes. Linux itself refuses an argument of 128 KiB, which is an outcome.
 const MAX_COMMAND: usize = 8 << 20;
 /// Frames are gathered up to this many bytes before they are written.
@@ -261,7 +263,7 @@ impl Session {
             let _ = to.shutdown().await;
             let _ = tokio::io::copy(from, &mut tokio::io::sink()).await;
         };
-        let _ = timeout(self.patience, farewell).await;
+        let _ = timeout(FAREWELL, farewell).await;
     }
 
     fn within_budget(&self) -> Result<(), SandboxError> {
