@@ -129,7 +129,8 @@ async fn decision_3_a_repository_larger_than_its_workspace_is_refused_and_leaves
     {
         let error = sandboxes.open(&agent, access, &TreeChanges::default()).await.err().unwrap();
         assert!(matches!(error, SandboxError::Limit(_)), "{error:?}");
-        assert!(error.to_string().contains("raise sandbox.workspace_mib"), "{error}");
+        assert!(error.to_string().starts_with("the workspace is full: cannot write large"), "{error}");
+        assert!(error.to_string().contains("sandbox.workspace_mib"), "{error}");
     }
     assert_eq!(installation.objects().await, before);
     sandboxes.close().await;

@@ -238,8 +238,7 @@ impl DockerSandboxes {
                 sandbox.close().await;
                 Err(match error {
                     SandboxError::Limit(reason) => SandboxError::Limit(format!(
-                        "the workspace cannot be filled: {reason}. Where room is short, raise \
-                         sandbox.workspace_mib"
+                        "{reason}. The setting sandbox.workspace_mib says how much the workspace holds"
                     )),
                     other => other,
                 })
