@@ -76,8 +76,10 @@ fn folder(
 ) -> Result<Option<Oid>, SourceError> {
     let writing = git_error("writing the changed tree");
     let mut builder = repository.treebuilder(base).map_err(&writing)?;
-    if base.is_some_and(|base| base.len() != builder.len()) {
-        return Err(SourceError::Git(format!("the folder {path:?} names one file twice; it cannot be changed")));
+    if base.is_some_and(|base| base.len() != builder.len() || !is_in_order(base)) {
+        return Err(SourceError::Input(format!(
+            "the folder {path:?} is malformed: it names one file twice or is not in git's order; it cannot be changed"
+        )));
     }
     for (name, edit) in edits {
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
@@ -91,6 +93,16 @@ fn folder(
         }
     }
     if builder.is_empty() { Ok(None) } else { builder.write().map(Some).map_err(writing) }
+}
+
+/// Whether a folder is sorted as git sorts: by bytes, as if the names of folders ended with a slash. Rewriting
+/// any other would make a patch of what nobody changed.
+fn is_in_order(tree: &Tree<'_>) -> bool {
+    let key = |entry: git2::TreeEntry<'_>| {
+        let slash: &[u8] = if entry.kind() == Some(ObjectType::Tree) { b"/" } else { b"" };
+        [entry.name_bytes(), slash].concat()
+    };
+    tree.iter().map(key).is_sorted()
 }
 
 /// What becomes of one entry of a folder.
