@@ -4,3 +4,4 @@ mod edits;
 pub mod intake;
 mod markdown;
 pub mod sanitize;
+pub mod secrets;
