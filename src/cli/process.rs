@@ -35,9 +35,9 @@ impl Clock for SystemClock {
     }
 }
 
-/// Warnings go to stderr; `ACQUIRE_LOG` takes the filters of `tracing`, such as `acquire=debug`.
+/// Warnings go to stderr; `RUST_LOG` takes the filters of `tracing`, such as `acquire=debug`.
 pub fn start_logging() {
-    let filter = EnvFilter::try_from_env("ACQUIRE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
 }
 

@@ -112,15 +112,15 @@ impl From<SourceError> for StartError {
 }
 
 /// The scanner that knows this process's own secrets.
-pub fn scanner(settings: &Settings, environment: &Environment) -> Scanner {
+pub fn scanner(settings: &Settings, environment: &Environment) -> Arc<Scanner> {
     let keys = crate::config::Role::ALL.map(|role| settings.model_of(role, environment).ok()?.api_key);
     let token = environment.variable("GITHUB_TOKEN").map(|t| SecretString::from(t.to_owned()));
     let live: Vec<SecretString> = keys.into_iter().chain([token]).flatten().collect();
-    Scanner::new(&live)
+    Arc::new(Scanner::new(&live))
 }
 
 /// Takes secrets out of text on its way out.
-pub fn redactor(scanner: Scanner) -> Redactor {
+pub fn redactor(scanner: Arc<Scanner>) -> Redactor {
     Arc::new(move |text: &str| scanner.redact(text).into_owned())
 }
 
@@ -143,7 +143,7 @@ pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved,
 /// A run that has its folder.
 struct Begun {
     folder: RunFolder,
-    scanner: Scanner,
+    scanner: Arc<Scanner>,
     host: Host,
     replies: Replies,
     run_id: Option<RunId>,
@@ -293,7 +293,7 @@ impl Begun {
             }
             (None, IssueSource::File(_)) => unreachable!("files were read above"),
         };
-        let Repository { tree, links, .. } =
+        let Repository { tree, links } =
             parts::at_base(&mirror, request.base.as_deref()).await?;
         let inputs = Inputs {
             run_id,

@@ -20,7 +20,7 @@ use crate::{
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     sandbox::{
         docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
-        namespaces::{NamespacesRun, NamespacesSandboxes, NamespacesSettings},
+        namespaces::{self, Namespaces},
     },
 };
 
@@ -43,6 +43,8 @@ pub struct Folders {
     /// Scratch space of this run, removed at its end.
     pub work: PathBuf,
     pub instance: PathBuf,
+    /// Where the namespaces sandbox keeps its folders.
+    pub namespaces: PathBuf,
 }
 
 impl Folders {
@@ -52,6 +54,7 @@ impl Folders {
             alive: cache.join("alive"),
             work: cache.join("work").join(run.as_str()),
             instance: cache.join("instance"),
+            namespaces: cache.join("namespaces"),
         }
     }
 
@@ -79,9 +82,7 @@ pub fn remove_folder(path: &Path) {
 /// The repository at the base commit.
 pub struct Repository {
     pub tree: Arc<dyn SourceTree>,
-    /// The repository that its address or `origin` names.
-    pub id: Option<RepoId>,
-    /// The same, where the base commit is known to be there.
+    /// Where its web host is known to have the base commit.
     pub links: Option<RepoId>,
 }
 
@@ -115,9 +116,9 @@ pub async fn open_mirror(request: &Request, host: &Host, folders: &Folders) -> R
 /// The tree at the base that was asked for.
 pub async fn at_base(mirror: &Mirror, base: Option<&str>) -> Result<Repository, SourceError> {
     let tree = mirror.at(base).await?;
-    let id = mirror.repo_id().cloned();
-    let links = if mirror.is_published(tree.commit()).await? { id.clone() } else { None };
-    Ok(Repository { tree: Arc::new(tree), id, links })
+    let published = mirror.is_published(tree.commit()).await?;
+    let links = mirror.repo_id().filter(|_| published).cloned();
+    Ok(Repository { tree: Arc::new(tree), links })
 }
 
 /// The tree of a run that goes on.
@@ -149,19 +150,17 @@ pub async fn open_sandboxes(
     };
     let chosen = request.sandbox == SandboxKind::Auto;
     if !docker {
-        let run = NamespacesRun {
-            settings: NamespacesSettings {
-                memory_mib: settings.memory_mib,
-                pids: settings.pids,
-                tmp_mib: settings.tmp_mib,
-                workspace_mib: settings.workspace_mib,
-            },
-            run: run.clone(),
-            source: tree,
-            history,
-            folder: folders.work.join("namespaces"),
+        let mib = |number: u64| number << 20;
+        let limits = namespaces::Settings {
+            memory_bytes: mib(settings.memory_mib),
+            pids: settings.pids.into(),
+            workspace_bytes: settings.workspace_mib.map(mib),
+            tmp_bytes: mib(settings.tmp_mib),
         };
-        let sandboxes = NamespacesSandboxes::start(run).await?;
+        let program = std::env::current_exe()
+            .map_err(|e| SandboxError::Unavailable(format!("this program's own file cannot be found: {e}")))?;
+        let base = folders.namespaces.as_path();
+        let sandboxes = Namespaces::start(run.clone(), tree, Some(history), limits, base, program).await?;
         let note = if chosen {
             "Sandbox: namespaces, since no Docker engine answers. Fit for your own repositories only."
         } else {

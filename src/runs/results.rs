@@ -155,7 +155,7 @@ impl<'a> Verdict<'a> {
             (Some(_), _) => verdict.outcome = Outcome::Failed,
             (None, None) => verdict.outcome = Outcome::KnowledgeOnly,
             (None, Some(Resolved { patch: Some(patch), submitted, .. })) => {
-                verdict.secrets = scanner.scan_diff(&patch.diff).into_iter().map(|found| found.file).collect();
+                verdict.secrets = scanner.scan_patch(&patch.diff).into_iter().map(|found| found.path).collect();
                 verdict.secrets.dedup();
                 if !verdict.secrets.is_empty() {
                 } else if *submitted {
