@@ -397,8 +397,8 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_a_usage_error() {
         insta::assert_snapshot!(told("solve"), @"error: the following required arguments were not provided:   --repo <PATH|URL>   --issue <URL|NUMBER>");
-        insta::assert_snapshot!(told("solve --repo . --issue 0"), @"");
-        insta::assert_snapshot!(told("solve --repo . --issue https://github.com/o/r/pull/7"), @"");
+        insta::assert_snapshot!(told("solve --repo . --issue 0"), @r#"error: not a valid issue: "0": its number must be a whole number from 1"#);
+        insta::assert_snapshot!(told("solve --repo . --issue https://github.com/o/r/pull/7"), @r#"error: not a valid issue: "https://github.com/o/r/pull/7": it is a pull request; name an issue"#);
         insta::assert_snapshot!(told("solve --repo . --issue-file a --issue 7"), @"error: the argument '--issue-file <FILE>' cannot be used with '--issue <URL|NUMBER>'");
         insta::assert_snapshot!(told("solve --repo ssh://git@github.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
         insta::assert_snapshot!(told("solve --repo http://example.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
