@@ -30,6 +30,8 @@ pub struct Resolved {
     /// `None` when nothing changed that may leave the workspace.
     pub patch: Option<Patch>,
     pub left_out: Vec<LeftOut>,
+    /// What the Resolver asked to leave out but may not: it belongs to the repository.
+    pub kept: Vec<LeftOut>,
     /// False when a limit ended the Resolver: the patch is unfinished work.
     pub submitted: bool,
     pub tests: Vec<TestReport>,
@@ -119,6 +121,7 @@ async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved,
         used_answers: resolution.used_answers,
         patch,
         left_out: resolution.left_out,
+        kept: resolution.kept,
         submitted: resolution.submitted,
         tests: resolution.tests,
     })
