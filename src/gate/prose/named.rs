@@ -153,10 +153,12 @@ fn has_extension(path: &str) -> bool {
     if !EXTENSIONS.split(' ').any(|known| known == extension) || stem.is_empty() {
         return false;
     }
-    let in_folder = path.contains('/');
-    // `self.c` is an attribute.
-    let is_attribute = extension.len() == 1 && matches!(stem, "self" | "this" | "cls");
-    in_folder || !(is_attribute || is_product(path) || stem.contains('.') && extension == "in")
+    // `self.lock` and `response.json` are attributes.
+    let is_attribute = matches!(
+        stem.split('.').next(),
+        Some("self" | "this" | "cls" | "obj" | "ctx" | "req" | "request" | "res" | "resp" | "response")
+    );
+    path.contains('/') || !(is_attribute || is_product(path))
 }
 
 /// `Node.js` and the like.
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(
             named(
                 "`foo.bar()` calls `Class.method(a, b)`, `snake_case`, `Cache::get_or_insert`, `@cached_property`, \
-                 `items[0]`, `Vec<Row>`, `def handle(self):`, `pub fn parse_all(x)`, `self._rows`, `MAX_SIZE`, \
+                 `items[0]`, `Vec<Row>`, `def handle(self):`, `pub fn parse_all(x)`, `self._rows`, `self.lock`, `MAX_SIZE`, \
                  `Store#load!`, `valid?`, `ptr->next`, `os.path.join`; unquoted snake_case and foo.bar() are not."
             ),
             [
@@ -293,6 +295,7 @@ mod tests {
                 "name handle",
                 "name parse_all",
                 "name self._rows",
+                "name self.lock",
                 "name MAX_SIZE",
                 "name Store#load!",
                 "name valid?",
