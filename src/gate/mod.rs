@@ -4,6 +4,7 @@ mod edits;
 pub mod harvest;
 pub mod intake;
 mod markdown;
+pub mod prose;
 pub mod sanitize;
 pub mod secrets;
 pub mod shown;
