@@ -258,9 +258,12 @@ impl Session {
         let mut channel = self.channel.lock().await;
         channel.broken = Some("it was closed".into());
         let Channel { from, to, .. } = &mut *channel;
+        let mut to = std::mem::replace(to, BufWriter::new(Box::new(tokio::io::sink())));
         let farewell = async {
-            // An error means that the other side is gone, which is what is wanted.
+            // Some streams end by this, others (pipes) when they are dropped. An error means that the other
+            // side is gone, which is what is wanted.
             let _ = to.shutdown().await;
+            drop(to);
             let _ = tokio::io::copy(from, &mut tokio::io::sink()).await;
         };
         let _ = timeout(FAREWELL, farewell).await;
