@@ -9,9 +9,12 @@ use crate::{
     config::{self, Environment, SandboxKind},
     domain::{Change, FileMode, RepoPath, RunId, TreeChanges},
     method::ports::Clock,
-    report,
     repo::create_repository,
-    runs::{self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start, StartError, Trial},
+    report,
+    runs::{
+        self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start, StartError,
+        Trial,
+    },
 };
 
 use super::{
@@ -51,11 +54,14 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
     // The demo must not depend on what an operator has set: it asks no model and no Docker.
     let mut settings = config::Settings::default();
-    settings.paths.cache.clone_from(&config::load(None, &environment).map_or_else(|_| Default::default(), |l| l.settings.paths.cache));
+    settings.paths.cache.clone_from(
+        &config::load(None, &environment).map_or_else(|_| Default::default(), |l| l.settings.paths.cache),
+    );
     let random = process::random()?;
     let clock = SystemClock::start();
     let id = RunId::new(clock.now(), random.run_id);
-    let folder = environment.working_folder.join(demo.out.unwrap_or_else(|| settings.paths.runs.join(id.as_str())));
+    let folder =
+        environment.working_folder.join(demo.out.unwrap_or_else(|| settings.paths.runs.join(id.as_str())));
     lay_out(&folder).await?;
     let request = Request {
         repo: folder.join("repo").to_string_lossy().into_owned(),
@@ -120,7 +126,9 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
 async fn lay_out(folder: &Path) -> anyhow::Result<()> {
     let repo = folder.join("repo");
     if repo.exists() {
-        return Err(UsageError(format!("{} is there already; name another folder by --out", repo.display())).into());
+        return Err(
+            UsageError(format!("{} is there already; name another folder by --out", repo.display())).into()
+        );
     }
     std::fs::create_dir_all(&repo).with_context(|| format!("{} cannot be made", repo.display()))?;
     let issue = folder.join("issue.md");

@@ -7,7 +7,10 @@ use crate::{
     domain::RunId,
     method::ports::Clock,
     report,
-    runs::{self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Solved, Start, StartError},
+    runs::{
+        self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Solved, Start,
+        StartError,
+    },
     store::Outcome,
 };
 
@@ -19,7 +22,8 @@ use super::{
 
 pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
-    let settings = config::load(solve.config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?.settings;
+    let settings =
+        config::load(solve.config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?.settings;
     let redact = runs::redactor(runs::scanner(&settings, &environment));
     let random = process::random()?;
     let clock = SystemClock::start();

@@ -91,7 +91,10 @@ pub struct Replay {
 pub enum ReplaySource {
     File(PathBuf),
     /// A recording that is part of the program; `name` is what errors call it.
-    Text { name: &'static str, text: &'static str },
+    Text {
+        name: &'static str,
+        text: &'static str,
+    },
 }
 
 /// Everything about a run that must not change when it is resumed.

@@ -17,7 +17,10 @@ pub fn from_file(path: &Path) -> Result<Issue, StartError> {
     let limits = IntakeLimits::default();
     let told = |what: String, class| StartError::Usage { class, text: format!("{}: {what}", path.display()) };
     let unreadable = |e: std::io::Error| {
-        told(format!("the issue file cannot be read: {e}. Give a text file to --issue-file"), "issue_unreadable")
+        told(
+            format!("the issue file cannot be read: {e}. Give a text file to --issue-file"),
+            "issue_unreadable",
+        )
     };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();

@@ -34,7 +34,10 @@ use crate::{
         answerer::Explore,
         context::{RunContext, RunError},
         knowledge::{Nothing, QuestionsAndAnswers},
-        ports::{Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError, SourceTree, StoreError},
+        ports::{
+            Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError, SourceTree,
+            StoreError,
+        },
         resolver::AgentResolver,
         run::{RunReport, Strategy, run},
     },
@@ -106,7 +109,9 @@ impl From<SourceError> for StartError {
         let class = RunError::from(error.clone()).class();
         match error {
             SourceError::Input(_) => Self::usage(class, error),
-            SourceError::Limit(_) | SourceError::Authentication(_) | SourceError::Git(_) => Self::failed(class, error),
+            SourceError::Limit(_) | SourceError::Authentication(_) | SourceError::Git(_) => {
+                Self::failed(class, error)
+            }
         }
     }
 }
@@ -154,13 +159,14 @@ impl Begun {
         let stored = self.folder.stage(INPUTS).await?;
         let stored: Option<Inputs> = stored.map(serde_json::from_value).transpose().map_err(|e| {
             let folder = self.folder.path().display();
-            StartError::usage("run_folder", format!("{folder}: its run is of another version ({e}); start a new one"))
+            StartError::usage(
+                "run_folder",
+                format!("{folder}: its run is of another version ({e}); start a new one"),
+            )
         })?;
         let run_id = match (&stored, start) {
             (Some(inputs), _) => inputs.run_id.clone(),
-            (None, Start::Fresh { .. }) => {
-                RunId::new(self.host.clock.now(), self.host.random.run_id)
-            }
+            (None, Start::Fresh { .. }) => RunId::new(self.host.clock.now(), self.host.random.run_id),
             (None, Start::Resume { folder }) => {
                 let folder = folder.display();
                 let text = format!("{folder}: this run ended before anything was stored; start a new one");
@@ -200,7 +206,8 @@ impl Begun {
             () = host.cancel.cancelled() => return Err(StartError::Cancelled),
             both = self.inputs(stored, start, run_id, folders) => both?,
         };
-        let admitted = admit_issue(&inputs.issue, &IntakeLimits::default()).map_err(|e| StartError::usage(e.class(), e))?;
+        let admitted = admit_issue(&inputs.issue, &IntakeLimits::default())
+            .map_err(|e| StartError::usage(e.class(), e))?;
         let method = settings::method_settings(&host.settings, &roles, inputs.request.questions);
         let budget = Arc::new(settings::ledger(&host.settings));
         let services = Services {
@@ -255,7 +262,9 @@ impl Begun {
                 ("resolver", models.resolver.name()),
             ]),
             sandbox,
-            priced: [&models.questioner, &models.answerer, &models.resolver].iter().all(|m| m.price().is_some()),
+            priced: [&models.questioner, &models.answerer, &models.resolver]
+                .iter()
+                .all(|m| m.price().is_some()),
             notes,
             spent: budget.spent(),
             inputs: &inputs,
@@ -293,8 +302,7 @@ impl Begun {
             }
             (None, IssueSource::File(_)) => unreachable!("files were read above"),
         };
-        let Repository { tree, links } =
-            parts::at_base(&mirror, request.base.as_deref()).await?;
+        let Repository { tree, links } = parts::at_base(&mirror, request.base.as_deref()).await?;
         let inputs = Inputs {
             run_id,
             request: request.clone(),
@@ -320,7 +328,8 @@ impl Begun {
         let history_fact = crate::report::history_fact(history.note.as_deref());
         let harvester = Harvester::new(&*tree, HarvestLimits::default()).await?;
         let opened =
-            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, &self.host, folders).await?;
+            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, &self.host, folders)
+                .await?;
         Ok(Prepared { sandboxes: opened.0, harvester, history: history_fact, note: opened.1 })
     }
 

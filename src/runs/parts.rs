@@ -88,10 +88,17 @@ pub struct Repository {
 
 /// The secret in `GITHUB_TOKEN`, if any.
 pub fn github_token(host: &Host) -> Option<SecretString> {
-    host.environment.variable("GITHUB_TOKEN").filter(|t| !t.trim().is_empty()).map(|t| t.trim().to_owned().into())
+    host.environment
+        .variable("GITHUB_TOKEN")
+        .filter(|t| !t.trim().is_empty())
+        .map(|t| t.trim().to_owned().into())
 }
 
-pub fn mirror_settings(host: &Host, folders: &Folders, source: &Source) -> Result<MirrorSettings, SourceError> {
+pub fn mirror_settings(
+    host: &Host,
+    folders: &Folders,
+    source: &Source,
+) -> Result<MirrorSettings, SourceError> {
     let git = &host.settings.git;
     let mut settings = MirrorSettings::new(folders.mirrors.clone());
     settings.max_bytes = git.max_mib << 20;
@@ -157,8 +164,9 @@ pub async fn open_sandboxes(
             workspace_bytes: settings.workspace_mib.map(mib),
             tmp_bytes: mib(settings.tmp_mib),
         };
-        let program = std::env::current_exe()
-            .map_err(|e| SandboxError::Unavailable(format!("this program's own file cannot be found: {e}")))?;
+        let program = std::env::current_exe().map_err(|e| {
+            SandboxError::Unavailable(format!("this program's own file cannot be found: {e}"))
+        })?;
         let base = folders.namespaces.as_path();
         let sandboxes = Namespaces::start(run.clone(), tree, Some(history), limits, base, program).await?;
         let note = if chosen {
@@ -171,8 +179,10 @@ pub async fn open_sandboxes(
     let image = request.image.clone().unwrap_or_else(|| settings.image.clone());
     let alive = folders.alive.clone();
     let now = host.clock.now();
-    let longest = SignedDuration::from_secs(host.settings.limits.run.seconds.try_into().unwrap_or(i64::MAX / 4));
-    let lease_until = now.saturating_add(longest.saturating_add(LEASE_MARGIN)).unwrap_or(jiff::Timestamp::MAX);
+    let longest =
+        SignedDuration::from_secs(host.settings.limits.run.seconds.try_into().unwrap_or(i64::MAX / 4));
+    let lease_until =
+        now.saturating_add(longest.saturating_add(LEASE_MARGIN)).unwrap_or(jiff::Timestamp::MAX);
     let sandboxes = DockerSandboxes::start(DockerRun {
         settings: DockerSettings {
             image: image.clone(),
@@ -220,15 +230,12 @@ fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
         }
         Err(error) => return Err(unavailable(format!("cannot be read: {error}"))),
     };
-    InstanceId::parse(text.trim()).map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
+    InstanceId::parse(text.trim())
+        .map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
 }
 
 /// The model of each role: live, recorded while live, or from a recording.
-pub fn open_models(
-    roles: &RoleModels,
-    replies: &Replies,
-    host: &Host,
-) -> Result<Models, StartError> {
+pub fn open_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result<Models, StartError> {
     let usage = |error: &dyn std::fmt::Display| StartError::usage("settings", error);
     if let Some(Replay { source, lenient }) = &replies.replay {
         let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
@@ -243,7 +250,8 @@ pub fn open_models(
     }
     let open = |role| {
         let model = model_settings(role);
-        model::connect(&model, |name| host.environment.variable(name).map(str::to_owned)).map_err(|e| usage(&e))
+        model::connect(&model, |name| host.environment.variable(name).map(str::to_owned))
+            .map_err(|e| usage(&e))
     };
     // Roles with the same model share one client, and with it what its provider was found to refuse.
     let mut opened: Vec<(&RoleModel, Arc<dyn ChatModel>)> = Vec::new();

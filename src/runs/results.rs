@@ -14,8 +14,8 @@ use crate::{
     },
     report::{self, CommentInput, PullRequestInput},
     store::{
-        AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, Results, RunFolder, RunSummary, StageSummary,
-        Strategy, write_results,
+        AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, Results, RunFolder, RunSummary,
+        StageSummary, Strategy, write_results,
     },
 };
 
@@ -149,13 +149,15 @@ struct Verdict<'a> {
 
 impl<'a> Verdict<'a> {
     fn of(report: &'a RunReport, scanner: &Scanner) -> Self {
-        let mut verdict = Self { outcome: Outcome::NoPatch, patch: None, unfinished: None, secrets: Vec::new() };
+        let mut verdict =
+            Self { outcome: Outcome::NoPatch, patch: None, unfinished: None, secrets: Vec::new() };
         match (&report.error, &report.resolved) {
             (Some(RunError::Cancelled), _) => verdict.outcome = Outcome::Cancelled,
             (Some(_), _) => verdict.outcome = Outcome::Failed,
             (None, None) => verdict.outcome = Outcome::KnowledgeOnly,
             (None, Some(Resolved { patch: Some(patch), submitted, .. })) => {
-                verdict.secrets = scanner.scan_patch(&patch.diff).into_iter().map(|found| found.path).collect();
+                verdict.secrets =
+                    scanner.scan_patch(&patch.diff).into_iter().map(|found| found.path).collect();
                 verdict.secrets.dedup();
                 if !verdict.secrets.is_empty() {
                 } else if *submitted {

@@ -20,7 +20,11 @@ pub struct RoleModels {
 impl RoleModels {
     pub fn of(settings: &Settings, environment: &Environment) -> Result<Self, ConfigError> {
         let of = |role| settings.model_of(role, environment);
-        Ok(Self { questioner: of(Role::Questioner)?, answerer: of(Role::Answerer)?, resolver: of(Role::Resolver)? })
+        Ok(Self {
+            questioner: of(Role::Questioner)?,
+            answerer: of(Role::Answerer)?,
+            resolver: of(Role::Resolver)?,
+        })
     }
 
     /// Temperatures and limits where replies come from a recording: no model and no key are needed then.

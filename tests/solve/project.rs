@@ -50,7 +50,11 @@ impl Project {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
         }
-        std::fs::write(folder.path().join("issue.md"), "# total fails on an item without a price\n\n`total([{}])` raises KeyError.\n").unwrap();
+        std::fs::write(
+            folder.path().join("issue.md"),
+            "# total fails on an item without a price\n\n`total([{}])` raises KeyError.\n",
+        )
+        .unwrap();
         let project = Self { folder };
         project.git(&["init", "-q", "-b", "trunk"]);
         project.git(&["add", "-A"]);

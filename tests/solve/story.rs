@@ -57,7 +57,8 @@ async fn a_run_ends_with_checked_knowledge_and_a_patch() {
     assert_eq!(run["outcome"], "patch");
     assert_eq!(run["patch"]["files"], json!(["store.py"]));
     assert_eq!((&run["patch"]["insertions"], &run["patch"]["deletions"]), (&json!(1), &json!(1)));
-    let stages: Vec<&str> = run["stages"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    let stages: Vec<&str> =
+        run["stages"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
     assert_eq!(stages, ["prepare", "question", "answer", "resolve"]);
     assert_eq!(run["stages"][2]["agents"][1]["steps"], 2);
     assert_eq!(run["stages"][3]["agents"][0]["exit"], "submitted");
@@ -79,7 +80,11 @@ async fn a_run_ends_with_checked_knowledge_and_a_patch() {
 
     let resolver = model.requests_of(&Who::Resolver);
     assert!(all_text(&resolver[0]).contains("`Store.save` writes the file [1]."));
-    assert!(all_text(&resolver[1]).contains("1 file changed"), "git works inside: {}", all_text(&resolver[1]));
+    assert!(
+        all_text(&resolver[1]).contains("1 file changed"),
+        "git works inside: {}",
+        all_text(&resolver[1])
+    );
     let answerer = model.requests_of(&Who::Answerer(Q2.into()));
     assert!(all_text(&answerer[1]).contains("Read-only file system"), "{}", all_text(&answerer[1]));
 }
