@@ -10,6 +10,8 @@
 mod agent_repository;
 mod edit;
 mod engine;
+mod failure;
+mod fetch;
 mod history;
 mod lock;
 mod mirror;

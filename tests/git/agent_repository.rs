@@ -15,7 +15,10 @@ async fn status_diff_log_and_blame_work_and_the_tree_is_clean() {
     let base = project.write("src/a.py", "one\nTWO\n").write("caf\u{e9} \"x\"", "\u{e9}").commit("two");
     let cache = Cache::new();
     let workspace = Workspace::fill(&cache.tree(&project, "trunk").await, MANY).await;
-    assert_eq!(workspace.git(&["status", "--porcelain=v2", "--branch"]), format!("# branch.oid {base}\n# branch.head main"));
+    assert_eq!(
+        workspace.git(&["status", "--porcelain=v2", "--branch"]),
+        format!("# branch.oid {base}\n# branch.head main")
+    );
     assert_eq!(workspace.git(&["log", "--format=%s"]), "two\none");
     assert!(workspace.git(&["blame", "src/a.py"]).contains("TWO"));
     workspace.git(&["fsck", "--strict"]);

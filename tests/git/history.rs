@@ -16,7 +16,8 @@ const MANY: u64 = 64 << 20;
 
 fn packs(objects: &Path) -> Vec<String> {
     let names = fs::read_dir(objects.join("pack")).unwrap().map(|e| e.unwrap().file_name());
-    let mut packs: Vec<_> = names.map(|n| n.into_string().unwrap()).filter(|n| n.ends_with(".pack")).collect();
+    let mut packs: Vec<_> =
+        names.map(|n| n.into_string().unwrap()).filter(|n| n.ends_with(".pack")).collect();
     packs.sort();
     packs
 }
@@ -44,7 +45,12 @@ async fn history_above_the_limit_is_cut_by_date_and_said() {
     let count: usize = workspace.git(&["rev-list", "--count", "HEAD"]).parse().unwrap();
     assert!((4..=9).contains(&count), "{count} commits of 100 kB fit into 1 MB");
     let note = workspace.history.note.as_deref().unwrap();
-    assert!(note.starts_with(&format!("git history is cut off to save space: it holds {count} of 20 commits, back to 2023-11-1")), "{note}");
+    assert!(
+        note.starts_with(&format!(
+            "git history is cut off to save space: it holds {count} of 20 commits, back to 2023-11-1"
+        )),
+        "{note}"
+    );
     let newest = (0..20).rev().take(count).map(|n| format!("commit {n}")).collect::<Vec<_>>().join("\n");
     assert_eq!(workspace.git(&["log", "--format=%s"]), newest);
     // It is a whole repository as far as it goes: every file of every commit is there.
@@ -110,7 +116,10 @@ async fn a_later_base_adds_only_what_is_new() {
     assert_eq!(packs(&third.history.objects), new);
     let earlier = project.git(&["rev-parse", "HEAD~3"]);
     let fourth = Workspace::fill(&cache.tree(&project, &earlier).await, MANY).await;
-    assert_eq!(fourth.git(&["cat-file", "--batch-all-objects", "--batch-check"]).matches(" commit ").count(), 3);
+    assert_eq!(
+        fourth.git(&["cat-file", "--batch-all-objects", "--batch-check"]).matches(" commit ").count(),
+        3
+    );
 }
 
 #[tokio::test]
@@ -129,7 +138,10 @@ async fn the_first_fetch_is_the_history_of_the_default_branch() {
     let workspace = Workspace::fill(&mirror.at(None).await.unwrap(), MANY).await;
     let shown = packs(&workspace.history.objects);
     assert!(shown.len() == 1 && fetched.contains(&shown[0]), "{shown:?} is not of {fetched:?}");
-    assert_eq!(workspace.git(&["cat-file", "--batch-all-objects", "--batch-check"]).matches(" commit ").count(), 2);
+    assert_eq!(
+        workspace.git(&["cat-file", "--batch-all-objects", "--batch-check"]).matches(" commit ").count(),
+        2
+    );
     workspace.git(&["fsck", "--strict", "--full"]);
     // After a merge the other branch's objects came with an earlier fetch; they must not be missing.
     project.git(&["merge", "--quiet", "--no-edit", "side"]);
@@ -153,7 +165,10 @@ async fn a_shallow_clone_is_a_source_and_said() {
     let open = async || cache.mirror(clone.to_str().unwrap()).await.unwrap().at(None).await.unwrap();
     let workspace = Workspace::fill(&open().await, MANY).await;
     assert_eq!(workspace.git(&["log", "--format=%s"]), "commit 4\ncommit 3");
-    assert_eq!(workspace.history.note.as_deref(), Some("git history is cut off: the source is a shallow clone"));
+    assert_eq!(
+        workspace.history.note.as_deref(),
+        Some("git history is cut off: the source is a shallow clone")
+    );
     workspace.git(&["fsck", "--strict", "--full"]);
     // Once its owner has fetched the rest, agents see it.
     git(&clone, &["fetch", "--quiet", "--unshallow"]);
@@ -177,7 +192,10 @@ async fn packing_stops_when_nobody_waits() {
     drop(history);
     // Waits for the lock that the dropped one may hold.
     tree.history(into.path().into(), 1).await.unwrap();
-    assert!(!cache.only_mirror().join("history").join(tree.commit().as_str()).exists(), "it went on to its end");
+    assert!(
+        !cache.only_mirror().join("history").join(tree.commit().as_str()).exists(),
+        "it went on to its end"
+    );
     tree.history(into.path().into(), MANY).await.unwrap();
     assert!(cache.only_mirror().join("history").join(tree.commit().as_str()).exists());
 }

@@ -22,7 +22,10 @@ async fn decision_2_nothing_that_a_repository_configures_is_run() {
     let (script, ran) = (trap.path().join("trap"), trap.path().join("ran"));
     fs::write(&script, format!("#!/bin/sh\ntouch {}\ncat\n", ran.display())).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    project.write("a.txt", "1\n").write(".gitattributes", "* filter=evil diff=evil merge=evil\n").commit("one");
+    project
+        .write("a.txt", "1\n")
+        .write(".gitattributes", "* filter=evil diff=evil merge=evil\n")
+        .commit("one");
     let trap = script.to_str().unwrap();
     for key in [
         "filter.evil.clean",
@@ -101,7 +104,11 @@ async fn s_59_dangerous_names_are_never_written_out_and_never_lost() {
     let mut expected: Vec<_> = {
         let repository = git2::Repository::open(project.path()).unwrap();
         let base = repository.revparse_single(&format!("{commit}^{{tree}}")).unwrap();
-        base.peel_to_tree().unwrap().iter().map(|e| (e.name_bytes().to_vec(), e.filemode_raw(), e.id())).collect()
+        base.peel_to_tree()
+            .unwrap()
+            .iter()
+            .map(|e| (e.name_bytes().to_vec(), e.filemode_raw(), e.id()))
+            .collect()
     };
     expected.sort();
     let edited = expected.iter_mut().find(|entry| entry.0 == b"safe").unwrap();
@@ -200,7 +207,8 @@ async fn a_file_of_100_mb_is_streamed_and_reading_it_has_a_limit() {
     project.write("small", "x").commit("one");
     let cache = Cache::new();
     let tree = cache.tree(&project, "trunk").await;
-    let sizes: Vec<_> = streamed(&tree).await.into_iter().map(|(path, (_, content))| (path, content.len() as u64)).collect();
+    let sizes: Vec<_> =
+        streamed(&tree).await.into_iter().map(|(path, (_, content))| (path, content.len() as u64)).collect();
     assert_eq!(sizes, [(b"large".to_vec(), size), (b"small".to_vec(), 1)]);
     let path = acquire::domain::RepoPath::parse("large").unwrap();
     let told = tree.read(&path, 1 << 20).await.unwrap_err();

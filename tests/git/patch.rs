@@ -79,9 +79,16 @@ async fn s_25_git_apply_makes_the_same_tree_of_every_kind_of_change() {
             file("new-empty", ""),
             Change { path: "link".into(), mode: FileMode::Symlink, content: b"crlf.txt".to_vec() },
         ],
-        removed: ["moves.txt", "gone/only.txt", "becomes-folder", "becomes-file/inner/x", "becomes-file/y", "empty"]
-            .map(|path| path.as_bytes().to_vec())
-            .to_vec(),
+        removed: [
+            "moves.txt",
+            "gone/only.txt",
+            "becomes-folder",
+            "becomes-file/inner/x",
+            "becomes-file/y",
+            "empty",
+        ]
+        .map(|path| path.as_bytes().to_vec())
+        .to_vec(),
     };
     let patch = tree.build_patch(changes).await.unwrap();
     assert_round_trip(&project, &patch);
@@ -112,7 +119,10 @@ async fn s_25_each_change_applies_by_itself_and_is_counted() {
     ];
     for (changes, files, insertions, deletions) in cases {
         let patch = tree.build_patch(changes).await.unwrap();
-        assert_eq!((paths(&patch), patch.summary.insertions, patch.summary.deletions), (files.clone(), insertions, deletions));
+        assert_eq!(
+            (paths(&patch), patch.summary.insertions, patch.summary.deletions),
+            (files.clone(), insertions, deletions)
+        );
         if files.is_empty() {
             assert!(patch.diff.is_empty());
         } else {
@@ -143,7 +153,8 @@ async fn s_25_names_that_are_not_utf_8_stay_and_the_patch_applies_beside_them() 
     project.write(std::ffi::OsStr::from_bytes(b"dir/caf\xe9"), "x\n").write("dir/other", "x\n").commit("one");
     let cache = Cache::new();
     let tree = cache.tree(&project, "trunk").await;
-    let changes = TreeChanges { changed: vec![file("dir/other", "y\n")], removed: vec![b"dir/caf\xe9".to_vec()] };
+    let changes =
+        TreeChanges { changed: vec![file("dir/other", "y\n")], removed: vec![b"dir/caf\xe9".to_vec()] };
     let patch = tree.build_patch(changes).await.unwrap();
     assert_eq!(patch.summary.left_out[0].reason, "its removal cannot be part of a patch: it is not UTF-8");
     assert_eq!(paths(&patch), ["dir/other"]);

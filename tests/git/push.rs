@@ -59,7 +59,10 @@ async fn s_56_a_commit_is_pushed_to_its_branch_alone() {
     let stage = Stage::set().await;
     stage.mirror.push(&stage.commit, "acquire/issue-1").await.unwrap();
     assert_eq!(stage.remote(&["rev-parse", "refs/heads/acquire/issue-1"]), stage.commit.as_str());
-    assert_eq!(stage.remote(&["for-each-ref", "--format=%(refname)"]), "refs/heads/acquire/issue-1\nrefs/heads/trunk");
+    assert_eq!(
+        stage.remote(&["for-each-ref", "--format=%(refname)"]),
+        "refs/heads/acquire/issue-1\nrefs/heads/trunk"
+    );
     stage.remote(&["fsck", "--strict"]);
     // On top of itself, a branch may grow.
     let next = commit_on(&stage.cache.only_mirror(), stage.commit.as_str(), "better");

@@ -54,7 +54,10 @@ async fn s_52_a_repository_is_fetched_and_a_second_run_costs_one_request() {
     assert_eq!(tree.commit().as_str(), project.git(&["rev-parse", "trunk"]));
     assert_eq!(streamed(&tree).await[&b"docs/b"[..]].1, vec![b'x'; 100_000]);
     for (base, path) in [("side", "side"), ("v1", "a")] {
-        assert!(streamed(&mirror.at(Some(base)).await.unwrap()).await.contains_key(path.as_bytes()), "{base}");
+        assert!(
+            streamed(&mirror.at(Some(base)).await.unwrap()).await.contains_key(path.as_bytes()),
+            "{base}"
+        );
     }
     assert!(server.seen().len() > 1);
 
@@ -121,7 +124,10 @@ async fn an_empty_repository_on_the_web_is_told_so() {
     let server = serve(&project);
     let cache = Cache::new();
     let told = open(&server, cache.settings()).await.unwrap().at(None).await.err().unwrap();
-    assert!(matches!(&told, SourceError::Input(text) if text.ends_with("is an empty repository; commit something first")), "{told}");
+    assert!(
+        matches!(&told, SourceError::Input(text) if text.ends_with("is an empty repository; commit something first")),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -187,8 +193,8 @@ async fn s_52_what_a_server_says_is_sorted_by_who_must_act() {
         server.answer(Answer::Status(status, String::new()));
         open(&server, cache.settings()).await.unwrap_err().to_string().replace(&server.url(), "URL")
     };
-    insta::assert_snapshot!(said("403 Forbidden").await, @"URL: the server answered 403: where it is private, set GITHUB_TOKEN to a token that may read it");
-    insta::assert_snapshot!(said("404 Not Found").await, @"URL: there is no repository at this address, or it is private: where it is private, set GITHUB_TOKEN to a token that may read it");
+    insta::assert_snapshot!(said("403 Forbidden").await, @"URL: the server answered 403: there is no such repository, or it is private: set GITHUB_TOKEN to a token that may read it");
+    insta::assert_snapshot!(said("404 Not Found").await, @"URL: the server answered 404: there is no such repository, or it is private: set GITHUB_TOKEN to a token that may read it");
     insta::assert_snapshot!(said("503 Unavailable").await, @"git: URL: the server answered 503; try again later");
     server.answer(Answer::Page);
     let told = open(&server, cache.settings()).await.unwrap_err();
@@ -250,7 +256,10 @@ async fn s_58_depth_cuts_the_history_that_is_fetched() {
     let open_tree = async || open(&server, shallow.clone()).await.unwrap().at(None).await.unwrap();
     let workspace = Workspace::fill(&open_tree().await, 1 << 20).await;
     assert_eq!(workspace.git(&["rev-list", "--count", "HEAD"]), "1");
-    assert_eq!(workspace.history.note.as_deref(), Some("git history is cut off: the source is a shallow clone"));
+    assert_eq!(
+        workspace.history.note.as_deref(),
+        Some("git history is cut off: the source is a shallow clone")
+    );
     workspace.git(&["fsck", "--strict"]);
     // A later fetch into it works as well.
     project.write("a", "4").commit("four");
