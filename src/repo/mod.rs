@@ -12,6 +12,8 @@ mod compare;
 mod create;
 mod edit;
 mod engine;
+mod failure;
+mod fetch;
 mod history;
 mod lock;
 mod mirror;

@@ -193,8 +193,8 @@ async fn s_52_what_a_server_says_is_sorted_by_who_must_act() {
         server.answer(Answer::Status(status, String::new()));
         open(&server, cache.settings()).await.unwrap_err().to_string().replace(&server.url(), "URL")
     };
-    insta::assert_snapshot!(said("403 Forbidden").await, @"URL: the server answered 403: where it is private, set GITHUB_TOKEN to a token that may read it");
-    insta::assert_snapshot!(said("404 Not Found").await, @"URL: there is no repository at this address, or it is private: where it is private, set GITHUB_TOKEN to a token that may read it");
+    insta::assert_snapshot!(said("403 Forbidden").await, @"URL: the server answered 403: there is no such repository, or it is private: set GITHUB_TOKEN to a token that may read it");
+    insta::assert_snapshot!(said("404 Not Found").await, @"URL: the server answered 404: there is no such repository, or it is private: set GITHUB_TOKEN to a token that may read it");
     insta::assert_snapshot!(said("503 Unavailable").await, @"git: URL: the server answered 503; try again later");
     server.answer(Answer::Page);
     let told = open(&server, cache.settings()).await.unwrap_err();
