@@ -4,4 +4,5 @@
 mod script;
 
 mod project;
+mod resume;
 mod story;
