@@ -429,7 +429,8 @@ mod tests {
 
     #[test]
     fn wrong_order_and_wrong_sizes_are_refused() {
-        let cases: [(&str, fn(&mut Fill)); 5] = [
+        type Steps = fn(&mut Fill);
+        let cases: [(&str, Steps); 5] = [
             ("content came without", |fill| fill.more(b"x")),
             ("longer than it said", |fill| fill.entry(Stage::Base, Mode::Regular, 1, b"a".to_vec(), b"xy")),
             ("3 bytes too early", |fill| fill.entry(Stage::Base, Mode::Regular, 4, b"a".to_vec(), b"x")),

@@ -8,8 +8,10 @@ pub mod namespaces;
 pub mod text;
 
 pub(crate) mod session;
+#[allow(dead_code, reason = "the supervisor's half")]
 pub(crate) mod wire;
 
+pub use session::CommandBudget;
 pub use text::observation_text;
 
 /// The supervisor: a static program for this machine's processor. An engine puts it into the sandbox as a

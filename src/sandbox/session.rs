@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use serde::Deserialize;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter},
     sync::{Mutex, MutexGuard, mpsc},
@@ -56,18 +57,20 @@ pub(crate) struct Filled {
 }
 
 /// What one sandbox may use up over all its commands (R-EX-7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SessionBudget {
-    pub(crate) commands: u64,
-    /// Output that was produced, dropped bytes included.
-    pub(crate) output_bytes: u64,
-    /// Since the session started.
-    pub(crate) wall_clock: Duration,
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CommandBudget {
+    /// Default 2,000.
+    pub commands: u64,
+    /// Output that was produced, dropped bytes included. Default 64 GiB.
+    pub output_bytes: u64,
+    /// Since the sandbox was opened. Default 2 hours.
+    pub seconds: u64,
 }
 
-impl Default for SessionBudget {
+impl Default for CommandBudget {
     fn default() -> Self {
-        Self { commands: 2_000, output_bytes: 64 << 30, wall_clock: Duration::from_secs(2 * 60 * 60) }
+        Self { commands: 2_000, output_bytes: 64 << 30, seconds: 2 * 60 * 60 }
     }
 }
 
@@ -77,7 +80,7 @@ pub(crate) struct Session {
     hung_up: CancellationToken,
     /// Longest silence that is taken for life.
     patience: Duration,
-    budget: SessionBudget,
+    budget: CommandBudget,
     started: Instant,
     commands: AtomicU64,
     output_bytes: AtomicU64,
@@ -111,7 +114,7 @@ impl Session {
             channel: Mutex::new(channel),
             hung_up: CancellationToken::new(),
             patience,
-            budget: SessionBudget::default(),
+            budget: CommandBudget::default(),
             started: Instant::now(),
             commands: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
@@ -130,7 +133,7 @@ impl Session {
         Ok(session)
     }
 
-    pub(crate) fn with_budget(mut self, budget: SessionBudget) -> Self {
+    pub(crate) fn with_budget(mut self, budget: CommandBudget) -> Self {
         self.budget = budget;
         self
     }
@@ -270,13 +273,13 @@ impl Session {
     }
 
     fn within_budget(&self) -> Result<(), SandboxError> {
-        let SessionBudget { commands, output_bytes, wall_clock } = self.budget;
+        let CommandBudget { commands, output_bytes, seconds } = self.budget;
         let over = if self.commands.load(Ordering::Relaxed) >= commands {
             format!("{commands} commands")
         } else if self.output_bytes.load(Ordering::Relaxed) >= output_bytes {
             format!("{output_bytes} bytes of output")
-        } else if self.started.elapsed() >= wall_clock {
-            format!("{} s of time", wall_clock.as_secs())
+        } else if self.started.elapsed().as_secs() >= seconds {
+            format!("{seconds} s of time")
         } else {
             return Ok(());
         };

@@ -36,7 +36,7 @@ use self::{
 };
 use super::{
     SUPERVISOR,
-    session::{Fill, Filled},
+    session::{CommandBudget, Fill, Filled},
 };
 use crate::{
     domain::{AgentName, Change, RepoPath, RunId, TreeChanges},
@@ -53,9 +53,11 @@ const HOME: &str = "/tmp/home";
 /// Who runs the sandbox when root starts it: the user that owns nothing.
 const NOBODY: u32 = 65_534;
 const MIB: u64 = 1 << 20;
-/// What a workspace has at least, and what memory has on top of it: a tmpfs is memory.
 const SMALLEST_WORKSPACE: u64 = 512 * MIB;
-const MEMORY_BESIDE_WORKSPACE: u64 = 1024 * MIB;
+const SHARED_MEMORY: u64 = 64 * MIB;
+/// What is left for programs when every tmpfs is full. A tmpfs is memory that no kill gives back: where it
+/// may take all, the kernel ends even the supervisor.
+const MEMORY_FOR_PROGRAMS: u64 = 768 * MIB;
 /// Entries waiting between the source tree and the sandbox.
 const FILL_QUEUE: usize = 64;
 
@@ -63,7 +65,8 @@ const FILL_QUEUE: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Memory, the content of tmpfs included; at least the workspace's size and 1 GiB. Default 4 GiB.
+    /// Memory, the content of every tmpfs included; raised where their sizes and 768 MiB for programs are
+    /// more. Default 4 GiB.
     pub memory_bytes: u64,
     /// Processes and threads. Default 512.
     pub pids: u64,
@@ -71,11 +74,19 @@ pub struct Settings {
     pub workspace_bytes: Option<u64>,
     /// Size of `/tmp`. Default 256 MiB.
     pub tmp_bytes: u64,
+    /// What the commands of one sandbox may use up together.
+    pub budget: CommandBudget,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { memory_bytes: 4096 * MIB, pids: 512, workspace_bytes: None, tmp_bytes: 256 * MIB }
+        Self {
+            memory_bytes: 4096 * MIB,
+            pids: 512,
+            workspace_bytes: None,
+            tmp_bytes: 256 * MIB,
+            budget: CommandBudget::default(),
+        }
     }
 }
 
@@ -150,7 +161,7 @@ impl Namespaces {
 
     /// Starts a sandbox with nothing in it; what agents are told of its limits.
     async fn probe(&self) -> Result<Vec<String>, SandboxError> {
-        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let cgroups = self.cgroups(0);
         let mut facts = vec![
             "the network is off; only localhost answers".to_owned(),
             format!(
@@ -165,7 +176,7 @@ impl Namespaces {
             tracing::warn!("the number of processes is not limited: no cgroup may be set on this host");
         }
         if cgroups.holds_memory {
-            facts.push(format!("memory is limited to {} MiB", self.settings.memory_bytes / MIB));
+            facts.push(format!("memory is limited to {} MiB", self.memory(0) / MIB));
         } else {
             tracing::warn!("memory is not limited: no cgroup may be set on this host");
             facts.push("memory is not limited; be careful with it".to_owned());
@@ -175,10 +186,16 @@ impl Namespaces {
         Ok(facts)
     }
 
-    fn cgroups(&self, memory_bytes: u64) -> Cgroups {
+    /// The limit on memory of a sandbox whose workspace takes this much of it.
+    fn memory(&self, workspace_bytes: u64) -> u64 {
+        let tmpfs = workspace_bytes.saturating_add(self.settings.tmp_bytes).saturating_add(SHARED_MEMORY);
+        self.settings.memory_bytes.max(tmpfs.saturating_add(MEMORY_FOR_PROGRAMS))
+    }
+
+    fn cgroups(&self, workspace_bytes: u64) -> Cgroups {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{number}", cgroup_prefix(&self.run));
-        Cgroups::create(&name, memory_bytes, self.settings.pids)
+        Cgroups::create(&name, self.memory(workspace_bytes), self.settings.pids)
     }
 
     /// The limit by `RLIMIT_NPROC`. Since Linux 5.14 it counts the processes of one user namespace, before
@@ -220,7 +237,7 @@ impl Namespaces {
         }
         let mut all_tmpfs = tmpfs;
         all_tmpfs.push(self.tmpfs("/tmp", self.settings.tmp_bytes, "1777"));
-        all_tmpfs.push(self.tmpfs("/dev/shm", 64 * MIB, "1777"));
+        all_tmpfs.push(self.tmpfs("/dev/shm", SHARED_MEMORY, "1777"));
         let environment =
             [("HOME", HOME), ("TMPDIR", "/tmp"), ("CI", "true"), ("PAGER", "cat"), ("PATH", &self.host.path)];
         let launch = Launch {
@@ -236,7 +253,8 @@ impl Namespaces {
             program: SUPERVISOR_INSIDE.into(),
             arguments: vec![WORKSPACE.into()],
         };
-        let process = Arc::new(Process::launch(&self.launcher, &launch, cgroups).await?);
+        let process =
+            Arc::new(Process::launch(&self.launcher, &launch, cgroups, self.settings.budget.clone()).await?);
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         processes.retain(|process| process.strong_count() > 0);
         processes.push(Arc::downgrade(&process));
@@ -252,7 +270,7 @@ impl Namespaces {
                 .map_err(|error| SandboxError::Unavailable(format!("the sandbox folder: {error}")))
         };
         let shared = Shared { tree: folder("tree")?, git: folder("git")? };
-        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let cgroups = self.cgroups(0);
         let process = self.launch(shared.binds(BindKind::Writable), vec![], cgroups).await?;
         let filled = self.fill(&process, &TreeChanges::default()).await;
         process.close().await;
@@ -299,7 +317,7 @@ impl Namespaces {
 
     async fn open_read_only(&self) -> Result<NamespacesSandbox, SandboxError> {
         let shared = self.shared.get_or_try_init(|| self.export()).await?;
-        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let cgroups = self.cgroups(0);
         let process = self.launch(shared.binds(BindKind::ReadOnly), vec![], cgroups).await?;
         Ok(NamespacesSandbox { process, access: Access::ReadOnly })
     }
@@ -314,9 +332,8 @@ impl Namespaces {
                 SMALLEST_WORKSPACE.max(tree.saturating_mul(3))
             }
         };
-        let memory = self.settings.memory_bytes.max(size.saturating_add(MEMORY_BESIDE_WORKSPACE));
         let workspace = self.tmpfs(WORKSPACE, size, "755");
-        let process = self.launch(vec![], vec![workspace], self.cgroups(memory)).await?;
+        let process = self.launch(vec![], vec![workspace], self.cgroups(size)).await?;
         if let Err(error) = self.fill(&process, changes).await {
             process.close().await;
             return Err(error);
