@@ -35,8 +35,8 @@ use crate::{
         context::{RunContext, RunError},
         knowledge::{Nothing, QuestionsAndAnswers},
         ports::{
-            Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError, SourceTree,
-            StoreError,
+            Budget, Clock, Event, History, KnowledgeSource, Progress, Resolver, RunStore, SourceError,
+            SourceTree, StoreError,
         },
         resolver::AgentResolver,
         run::{RunReport, Strategy, run},
@@ -218,10 +218,27 @@ impl Begun {
             cancel: host.cancel.clone(),
             deadline: started + Duration::from_secs(host.settings.limits.run.seconds),
         };
-        let prepared = tokio::select! {
+        let gathered = tokio::select! {
             biased;
             () = host.cancel.cancelled() => Err(RunError::Cancelled),
-            prepared = self.prepare(&inputs, tree.clone(), folders) => prepared,
+            gathered = gather(tree.clone(), folders, host) => gathered,
+        };
+        // Not given up half-way: what an engine was asked to make must be known before it can be removed.
+        let prepared = match gathered {
+            Ok((history, harvester)) => {
+                let fact = crate::report::history_fact(history.note.as_deref());
+                let opened = parts::open_sandboxes(
+                    &inputs.request,
+                    &inputs.run_id,
+                    tree.clone(),
+                    history,
+                    host,
+                    folders,
+                )
+                .await;
+                opened.map(|(sandboxes, note)| Prepared { sandboxes, harvester, history: fact, note })
+            }
+            Err(error) => Err(error),
         };
         let mut notes = admitted.notices.clone();
         let (report, sandbox) = match prepared {
@@ -316,23 +333,6 @@ impl Begun {
         Ok((inputs, tree))
     }
 
-    async fn prepare(
-        &self,
-        inputs: &Inputs,
-        tree: Arc<dyn SourceTree>,
-        folders: &Folders,
-    ) -> Result<Prepared, RunError> {
-        let objects = folders.work.join("history");
-        let max_bytes = self.host.settings.git.history_mib << 20;
-        let history = tree.history(objects, max_bytes).await?;
-        let history_fact = crate::report::history_fact(history.note.as_deref());
-        let harvester = Harvester::new(&*tree, HarvestLimits::default()).await?;
-        let opened =
-            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, &self.host, folders)
-                .await?;
-        Ok(Prepared { sandboxes: opened.0, harvester, history: history_fact, note: opened.1 })
-    }
-
     /// A run that ended before its first stage: its `run.json` says so.
     fn unstarted(&self, start: &Start, error: StartError) -> Result<Solved, StartError> {
         let (Some(run_id), Start::Fresh { request, .. }) = (&self.run_id, start) else {
@@ -362,6 +362,16 @@ impl Begun {
         let error = ErrorSummary { class: class.into(), message: error.to_string() };
         Ok(results::finish_unstarted(summary, error, usage, &self.folder)?)
     }
+}
+
+/// Reads what the sandboxes and the harvest need of the repository.
+async fn gather(
+    tree: Arc<dyn SourceTree>,
+    folders: &Folders,
+    host: &Host,
+) -> Result<(History, Harvester), RunError> {
+    let history = tree.history(folders.work.join("history"), host.settings.git.history_mib << 20).await?;
+    Ok((history, Harvester::new(&*tree, HarvestLimits::default()).await?))
 }
 
 /// Name of the stage output that holds [`Inputs`].

@@ -19,6 +19,7 @@ use crate::{
     model::{self, Header, Recorder, Recording, Replayer, Strictness},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     sandbox::{
+        CommandBudget,
         docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
         namespaces::{self, Namespaces},
     },
@@ -163,6 +164,7 @@ pub async fn open_sandboxes(
             pids: settings.pids.into(),
             workspace_bytes: settings.workspace_mib.map(mib),
             tmp_bytes: mib(settings.tmp_mib),
+            budget: CommandBudget::default(),
         };
         let program = std::env::current_exe().map_err(|e| {
             SandboxError::Unavailable(format!("this program's own file cannot be found: {e}"))

@@ -77,7 +77,9 @@ async fn ctrl_c_ends_a_run_within_ten_seconds_and_leaves_nothing_running() {
     let id = pid(&child);
     until_there(&project.path("out/trajectories/answerer-2.jsonl")).await;
     let deadline = Instant::now() + Duration::from_secs(60);
-    while model.requests_of(&Who::Answerer(Q1.into())).is_empty() || model.requests_of(&Who::Answerer(Q2.into())).is_empty() {
+    while model.requests_of(&Who::Answerer(Q1.into())).is_empty()
+        || model.requests_of(&Who::Answerer(Q2.into())).is_empty()
+    {
         assert!(Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -26,12 +26,7 @@ pub(super) fn for_people(settings: &DockerSettings, workspace: Workspace) -> Vec
 }
 
 /// What agents are told, so that they waste no step on finding it out.
-pub(super) fn for_agents(
-    settings: &DockerSettings,
-    workspace: Workspace,
-    image: &Image,
-    history_note: Option<&str>,
-) -> Vec<String> {
+pub(super) fn for_agents(settings: &DockerSettings, workspace: Workspace, image: &Image) -> Vec<String> {
     let mut facts = vec![
         "The network is off: no name resolves, nothing can be downloaded or installed from it.".to_owned(),
         "Commands run as user 1000 without any privilege; `sudo` does not work.".to_owned(),
@@ -56,7 +51,6 @@ pub(super) fn for_agents(
     if !image.volumes.is_empty() {
         facts.push(format!("Empty in this sandbox: {}.", image.volumes.join(", ")));
     }
-    facts.extend(history_note.map(str::to_owned));
     facts
 }
 
