@@ -58,7 +58,7 @@ pub async fn r_ex_3_background_processes_end_with_the_command(sandboxes: &dyn Sa
     assert_eq!(observation, "done\n[2 background processes ended with the command]\n");
     assert_eq!(processes(&*sandbox).await, ALONE);
     // Processes that ended by themselves are not counted.
-    let outcome = run(&*sandbox, "true & (true &) ; wait; sleep 0.05").await;
+    let outcome = run(&*sandbox, "true & (true &); until set -- /proc/[0-9]*; [ $# = 2 ]; do :; done").await;
     assert_eq!(outcome.background_ended, 0);
 }
 
@@ -138,6 +138,7 @@ pub async fn r_ex_5_an_outcome_can_be_neither_forged_nor_suppressed(sandboxes: &
         // Frames on stdout are output like everything else.
         (r"printf '\x1f\0\0\0\3\0\0\0\0\0\0\0\0'; exit 44", CommandExit::Code(44)),
         ("for fd in /proc/*/fd/*; do echo forged > $fd; done 2>/dev/null; exit 45", CommandExit::Code(45)),
+        ("for fd in {3..30}; do echo forged >&$fd; done 2>/dev/null; exit 47", CommandExit::Code(47)),
         ("for i in {1..200}; do (ulimit -n 3; ulimit -u 1) & done; wait; exit 46", CommandExit::Code(46)),
     ] {
         assert_eq!(run(&*sandbox, command).await.exit, exit, "{command}");
