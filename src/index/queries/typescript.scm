@@ -1,0 +1,14 @@
+(abstract_class_declaration name: (type_identifier) @name) @type
+(interface_declaration name: (type_identifier) @name) @type
+(enum_declaration name: (identifier) @name) @type
+(module name: (identifier) @name) @type
+(internal_module name: (identifier) @name) @type
+(type_alias_declaration name: (type_identifier) @name) @variable
+(function_signature name: (identifier) @name) @function
+(method_signature name: (property_identifier) @name) @function
+(abstract_method_signature name: (property_identifier) @name) @function
+(public_field_definition name: (property_identifier) @name) @variable
+(public_field_definition name: (private_property_identifier) @name) @variable
+(property_signature name: (property_identifier) @name) @variable
+(enum_body name: (property_identifier) @name) @variable
+(enum_assignment name: (property_identifier) @name) @variable
