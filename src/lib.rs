@@ -11,5 +11,6 @@ pub mod method; // THE METHOD: issue, questions, answers, knowledge, patch
 pub mod model; // chat clients: wire format, retries, prices, record and replay
 pub mod repo; // git through libgit2: mirrors, transport, tree in, tree out
 pub mod report; // every word that users read
+pub mod runs; // one run from what is asked to the files it leaves: where the rooms meet
 pub mod sandbox; // Docker and namespaces, supervisor, workspace, harvest, reaper
 pub mod store; // what a run leaves on disk: turns, stages, saved trees, results

@@ -1,1 +1,6 @@
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // The namespaces sandbox starts this program once more, as the first process inside.
+    acquire::sandbox::namespaces::launched().unwrap_or_else(acquire::cli::main)
+}

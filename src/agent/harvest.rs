@@ -16,6 +16,8 @@ const MAX_IGNORE_BYTES: u64 = 256 * 1024;
 pub struct Harvest {
     pub changes: TreeChanges,
     pub left_out: Vec<LeftOut>,
+    /// What was asked to stay but may not: it belongs to the repository.
+    pub kept: Vec<LeftOut>,
 }
 
 /// The base commit's facts that decide what may leave.
@@ -64,6 +66,7 @@ impl Harvester {
         Ok(Harvest {
             changes: TreeChanges { changed, removed: selection.removed },
             left_out: selection.left_out,
+            kept: selection.kept,
         })
     }
 }

@@ -15,10 +15,7 @@ use clap::{
 };
 use url::{Host, Url};
 
-use crate::{
-    config::SandboxKind,
-    domain::{IssueNumber, RepoId},
-};
+use crate::{config::SandboxKind, github::IssueRef};
 
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,11 +74,8 @@ pub enum RepoSource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IssueSource {
     File(PathBuf),
-    /// An issue on GitHub, perhaps of another repository than the run's.
-    GitHub {
-        repo: RepoId,
-        number: IssueNumber,
-    },
+    /// An issue on a GitHub: its URL, or its number in the run's repository.
+    Reference(String),
 }
 
 /// Where model replies come from and go to.
@@ -174,7 +168,7 @@ struct RawSolve {
     /// The repository: a folder on this machine or an https URL
     #[arg(long, value_name = "PATH|URL", required_unless_present = "resume")]
     repo: Option<OsString>,
-    /// The issue on GitHub: its URL, or its number where --repo is a URL
+    /// The issue on GitHub: its URL, or its number in the repository (of a folder: in its `origin`)
     #[arg(long, value_name = "URL|NUMBER", required_unless_present_any = ["issue_file", "resume"])]
     issue: Option<String>,
     /// The issue in a Markdown file
@@ -271,7 +265,7 @@ fn task(
     let repo = repo.as_deref().map(repo_source).transpose()?;
     let issue = match (issue_file, issue) {
         (Some(file), _) => Some(IssueSource::File(file)),
-        (None, Some(text)) => Some(issue_source(&text, repo.as_ref())?),
+        (None, Some(text)) => Some(issue_source(&text)?),
         (None, None) => None,
     };
     match (repo, issue) {
@@ -315,23 +309,10 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-fn issue_source(text: &str, repo: Option<&RepoSource>) -> Result<IssueSource, Error> {
-    if let Ok(number) = text.trim_start_matches('#').parse() {
-        let Some(RepoSource::Url(url)) = repo else {
-            return Err(usage("--issue takes a number only where --repo is a URL; give the issue's URL"));
-        };
-        let repo = RepoId::from_url(url.as_str()).map_err(|error| usage(error.reason))?;
-        return Ok(IssueSource::GitHub { repo, number: IssueNumber(number) });
-    }
-    let wrong = || usage("--issue is a number, or a URL like https://github.com/OWNER/NAME/issues/7");
-    let url = Url::parse(text).map_err(|_| wrong())?;
-    let parts: Vec<&str> = url.path_segments().ok_or_else(wrong)?.filter(|part| !part.is_empty()).collect();
-    let [owner, name, "issues", number] = parts[..] else { return Err(wrong()) };
-    let number = IssueNumber(number.parse().map_err(|_| wrong())?);
-    let mut home = url.clone();
-    home.set_path(&format!("{owner}/{name}"));
-    let repo = RepoId::from_url(home.as_str()).map_err(|_| wrong())?;
-    Ok(IssueSource::GitHub { repo, number })
+/// What it refers to is found out when the run knows its repository.
+fn issue_source(text: &str) -> Result<IssueSource, Error> {
+    IssueRef::parse(text).map_err(usage)?;
+    Ok(IssueSource::Reference(text.to_owned()))
 }
 
 fn usage(message: impl std::fmt::Display) -> Error {
@@ -360,11 +341,6 @@ mod tests {
         error.to_string().lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
-    fn github(number: u64) -> IssueSource {
-        let repo = RepoId::from_url("https://github.com/o/r").unwrap();
-        IssueSource::GitHub { repo, number: IssueNumber(number) }
-    }
-
     fn task_of(solve: Solve) -> Task {
         match solve.folder {
             Folder::New { task, .. } | Folder::Resume { task: Some(task), .. } => task,
@@ -374,11 +350,12 @@ mod tests {
 
     #[test]
     fn an_issue_is_a_file_a_number_or_a_url() {
-        let url = "--repo https://github.com/o/r.git";
-        assert_eq!(task_of(solve(&format!("{url} --issue 7"))).issue, github(7));
-        assert_eq!(task_of(solve(&format!("{url} --issue #8"))).issue, github(8));
-        let by_url = task_of(solve("--repo . --issue https://github.com/o/r/issues/9/ --base v1"));
-        assert_eq!(by_url.issue, github(9));
+        let reference = |text: &str| IssueSource::Reference(text.into());
+        assert_eq!(task_of(solve("--repo https://github.com/o/r.git --issue 7")).issue, reference("7"));
+        assert_eq!(task_of(solve("--repo . --issue #8")).issue, reference("#8"));
+        let url = "https://github.com/o/r/issues/9";
+        let by_url = task_of(solve(&format!("--repo . --issue {url} --base v1")));
+        assert_eq!(by_url.issue, reference(url));
         assert_eq!((by_url.repo, by_url.base), (RepoSource::Path(".".into()), Some("v1".into())));
         let from_file = task_of(solve("--repo a/b --issue-file i.md"));
         assert_eq!(from_file.issue, IssueSource::File("i.md".into()));
@@ -420,8 +397,8 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_a_usage_error() {
         insta::assert_snapshot!(told("solve"), @"error: the following required arguments were not provided:   --repo <PATH|URL>   --issue <URL|NUMBER>");
-        insta::assert_snapshot!(told("solve --repo . --issue 7"), @"error: --issue takes a number only where --repo is a URL; give the issue's URL");
-        insta::assert_snapshot!(told("solve --repo . --issue https://github.com/o/r/pull/7"), @"error: --issue is a number, or a URL like https://github.com/OWNER/NAME/issues/7");
+        insta::assert_snapshot!(told("solve --repo . --issue 0"), @r#"error: not a valid issue: "0": its number must be a whole number from 1"#);
+        insta::assert_snapshot!(told("solve --repo . --issue https://github.com/o/r/pull/7"), @r#"error: not a valid issue: "https://github.com/o/r/pull/7": it is a pull request; name an issue"#);
         insta::assert_snapshot!(told("solve --repo . --issue-file a --issue 7"), @"error: the argument '--issue-file <FILE>' cannot be used with '--issue <URL|NUMBER>'");
         insta::assert_snapshot!(told("solve --repo ssh://git@github.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
         insta::assert_snapshot!(told("solve --repo http://example.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");

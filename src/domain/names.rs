@@ -21,7 +21,7 @@ impl InvalidName {
 }
 
 /// A repository on a GitHub: `owner/name` on a web host.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RepoId {
     /// Web base URL without a slash at its end, such as `https://github.com`.
     pub web: String,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sanitize::{Removed, Sanitized, is_invisible, sanitize};
+use super::sanitize::{Removed, is_invisible, sanitize};
 use crate::domain::{Issue, IssueNumber};
 
 /// How much of an issue is read.
@@ -75,21 +75,24 @@ pub fn admit_issue(issue: &Issue, limits: &IntakeLimits) -> Result<AdmittedIssue
     let hidden_in_title = issue.title.chars().filter(|c| is_invisible(*c) && !c.is_whitespace()).count();
     let title: String = issue.title.chars().filter(|c| c.is_whitespace() || !is_invisible(*c)).collect();
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
-    let title = cut(&title, limits.title_chars, "title", &mut notices);
+    let title = match cut(&title, limits.title_chars) {
+        Some(kept) => {
+            notices.push(notice("title", &title, limits.title_chars));
+            kept.to_owned()
+        }
+        None => title,
+    };
 
-    // Bounds the work on a body that no GitHub would have accepted.
-    let mut raw_notices = Vec::new();
-    let raw = cut(&issue.body, limits.file_bytes, "text", &mut raw_notices);
-    let mut body = sanitize(&raw);
-    let mut removed = body.removed;
-    removed.invisible += hidden_in_title;
-    let before = notices.len();
-    let kept = cut(&body.text, limits.body_chars, "text", &mut notices);
-    if notices.len() > before {
+    // The first cut bounds the work on a body that no GitHub would have accepted.
+    let raw = cut(&issue.body, limits.file_bytes);
+    let mut body = sanitize(raw.unwrap_or(&issue.body));
+    let removed = Removed { invisible: body.removed.invisible + hidden_in_title, ..body.removed };
+    if let Some(kept) = cut(&body.text, limits.body_chars) {
+        notices.push(notice("text", &issue.body, limits.body_chars));
         // A cut can end a fence or a link, and so change what is code.
-        body = sanitize(&kept);
-    } else {
-        notices.extend(raw_notices);
+        body = sanitize(kept);
+    } else if raw.is_some() {
+        notices.push(notice("text", &issue.body, limits.file_bytes));
     }
     if !sanitize(&title).has_words() && !body.has_words() {
         return Err(if has_image(&issue.title) || has_image(&issue.body) {
@@ -98,15 +101,18 @@ pub fn admit_issue(issue: &Issue, limits: &IntakeLimits) -> Result<AdmittedIssue
             IntakeError::Empty
         });
     }
-    let Sanitized { text, .. } = body;
-    Ok(AdmittedIssue { number: issue.number, title, body: text.trim().to_owned(), removed, notices })
+    // Spaces at the start may make it code.
+    let body = body.text.trim_start_matches('\n').trim_end().to_owned();
+    Ok(AdmittedIssue { number: issue.number, title, body, removed, notices })
 }
 
-fn cut(text: &str, limit: usize, what: &str, notices: &mut Vec<String>) -> String {
-    let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
-    let length = text.chars().count();
-    notices.push(format!("The issue's {what} has {length} characters; the first {limit} were read."));
-    text[..end].to_owned()
+/// The first `limit` characters of a longer text.
+fn cut(text: &str, limit: usize) -> Option<&str> {
+    text.char_indices().nth(limit).map(|(end, _)| &text[..end])
+}
+
+fn notice(what: &str, text: &str, limit: usize) -> String {
+    format!("The issue's {what} has {} characters; the first {limit} were read.", text.chars().count())
 }
 
 fn has_image(text: &str) -> bool {
@@ -214,7 +220,9 @@ mod tests {
         ");
         let huge = admit("t", &"word ".repeat(1_000_000)).unwrap();
         assert_eq!(huge.body.chars().count(), 59_999, "less the space at its end");
-        assert_eq!(huge.notices.len(), 1);
+        insta::assert_snapshot!(huge.notices.join("\n"), @"The issue's text has 5000000 characters; the first 60000 were read.");
+        let hidden = format!("a <!-- {} --> b", "x".repeat(2_000_000));
+        insta::assert_snapshot!(admit("t", &hidden).unwrap().notices.join("\n"), @"The issue's text has 2000013 characters; the first 1000000 were read.");
     }
 
     #[test]

@@ -36,7 +36,8 @@ pub async fn checkpoint<T: Serialize + DeserializeOwned>(
         return Ok(output);
     }
     services.progress.report(Event::StageStarted { name });
-    let started = services.clock.monotonic();
+    // Mirror and sandboxes were made before the first stage could begin: they are part of it.
+    let started = if stages.is_empty() { context.started } else { services.clock.monotonic() };
     let (agents, result) = work.await;
     let seconds = (services.clock.monotonic() - started).as_secs_f64();
     let report = StageReport { name: name.to_owned(), seconds, agents };

@@ -10,7 +10,7 @@ use crate::{
         AgentError, Exit, Finished, Limits, Services, Unpaid, harvest::Harvester, ledger::Cap, paid, prompt,
     },
     domain::{Account, AgentName, Issue, Money, RunId},
-    gate::intake::AdmittedIssue,
+    gate::intake::{AdmittedIssue, FenceId},
     method::{
         facts::Facts,
         ports::{
@@ -80,8 +80,8 @@ pub struct RunContext {
     pub issue: Issue,
     /// The issue as models may read it.
     pub admitted: AdmittedIssue,
-    /// Random, made for this run: text from outside cannot close the block that it stands in (S-06).
-    pub fence: String,
+    /// Fences off text from outside, so that it cannot close the block that it stands in (S-06).
+    pub fence: FenceId,
     pub settings: Settings,
     pub models: Models,
     pub tree: Arc<dyn SourceTree>,
@@ -89,6 +89,8 @@ pub struct RunContext {
     pub sandboxes: Arc<dyn Sandboxes>,
     pub harvester: Arc<Harvester>,
     pub services: Services,
+    /// On the clock's monotonic scale: when the run, or this part of it, began. The stage `prepare` counts from here.
+    pub started: Duration,
     /// What the history that agents see holds, in a clause.
     pub history: String,
     /// Facts about the environment, as agents read them; empty where no sandbox was opened.
@@ -100,20 +102,15 @@ pub struct RunContext {
 impl RunContext {
     /// The issue, fenced.
     pub fn issue_text(&self) -> String {
-        prompt::render(
-            "shared/issue.md",
-            context! {
-                fence => self.fence.as_str(),
-                title => self.admitted.title.as_str(),
-                body => self.admitted.body.as_str(),
-            },
-        )
+        let AdmittedIssue { title, body, .. } = &self.admitted;
+        let issue = self.fence.fence("issue", &format!("Title: {title}\n\n{body}"));
+        prompt::render("shared/issue.md", context! { issue })
     }
 
     /// Takes the facts in that every agent is told.
     pub fn set_environment(&mut self, facts: &Facts) {
         self.environment = facts.render(self.tree.commit(), self.settings.observation_chars);
-        self.volatile = vec![self.environment.clone(), self.fence.clone()];
+        self.volatile = vec![self.environment.clone(), self.fence.as_str().to_owned()];
     }
 
     /// Counts in the ledger what an agent of an earlier process used.

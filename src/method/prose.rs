@@ -15,22 +15,27 @@ const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
 /// Everything that `text` names but the commit does not have, as the text writes it, sorted.
 pub async fn missing(text: &str, tree: Arc<dyn SourceTree>) -> Result<Vec<String>, SourceError> {
     let mut missing = BTreeSet::new();
-    let mut words: Vec<(String, Vec<String>)> = Vec::new();
+    let mut names: Vec<(String, Vec<String>)> = Vec::new();
     let entries = tree.entries().await?;
     for named in named_artifacts(text) {
-        match named {
-            Named::Path { text, path, line } => {
-                if !path_holds(&path, line, &entries, &*tree).await? {
-                    missing.insert(text);
-                }
+        let shown = named.to_string();
+        let holds = match named {
+            Named::Path(path) => path_holds(&path, None, &entries, &*tree).await?,
+            Named::Lines { path, last, .. } => path_holds(&path, Some(last), &entries, &*tree).await?,
+            Named::Identifier(name) => {
+                let words = name.split([':', '.', '#', '-', '>']).filter(|w| !w.is_empty());
+                names.push((shown, words.map(str::to_owned).collect()));
+                continue;
             }
-            Named::Identifier { text, segments } => words.push((text, segments)),
+        };
+        if !holds {
+            missing.insert(shown);
         }
     }
-    let absent = absent_words(words.iter().flat_map(|(_, parts)| parts).cloned().collect(), tree).await?;
-    missing.extend(
-        words.into_iter().filter(|(_, parts)| parts.iter().any(|p| absent.contains(p))).map(|(t, _)| t),
-    );
+    let words = names.iter().flat_map(|(_, words)| words).cloned().collect();
+    let absent = absent_words(words, tree).await?;
+    let unknown = names.into_iter().filter(|(_, words)| words.iter().any(|w| absent.contains(w)));
+    missing.extend(unknown.map(|(shown, _)| shown));
     Ok(missing.into_iter().collect())
 }
 

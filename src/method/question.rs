@@ -41,10 +41,28 @@ struct Asked {
 /// JSON schema of a reply with exactly `count` questions.
 fn reply_schema(count: usize) -> Value {
     let mut schema = schemars::schema_for!(Reply).to_value();
+    drop_words(&mut schema);
     let questions = &mut schema["properties"]["questions"];
     questions["minItems"] = count.into();
     questions["maxItems"] = count.into();
     schema
+}
+
+/// Takes out what the types say for readers of the code: what a model is told stands in `prompts/`.
+fn drop_words(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for name in ["title", "description", "$schema"] {
+                // `properties` holds names of fields, which are no words about the schema.
+                if fields.get(name).is_some_and(Value::is_string) {
+                    fields.remove(name);
+                }
+            }
+            fields.values_mut().for_each(drop_words);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_words),
+        _ => {}
+    }
 }
 
 /// Asks for `context.settings.questions` questions. Fewer come back when the model cannot do better;
@@ -255,6 +273,13 @@ mod tests {
 
     const A: (&str, &str) = ("mechanism_behavior", "How does `parse` find the end of a quoted string?");
     const B: (&str, &str) = ("design_usage", "Which errors may `Reader.next` raise, and who catches them?");
+
+    #[test]
+    fn the_schema_holds_no_words_of_the_code() {
+        let schema = reply_schema(2).to_string();
+        assert!(!schema.contains("description") && !schema.contains("repository"), "{schema}");
+        assert!(schema.contains("ecosystem_standards"), "{schema}");
+    }
 
     #[test]
     fn a_valid_reply_is_taken_also_inside_a_fence() {

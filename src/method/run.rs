@@ -30,13 +30,15 @@ pub struct Resolved {
     /// `None` when nothing changed that may leave the workspace.
     pub patch: Option<Patch>,
     pub left_out: Vec<LeftOut>,
+    /// What the Resolver asked to leave out but may not: it belongs to the repository.
+    pub kept: Vec<LeftOut>,
     /// False when a limit ended the Resolver: the patch is unfinished work.
     pub submitted: bool,
     pub tests: Vec<TestReport>,
 }
 
 /// What a run came to: as far as it got, and the error that ended it, if one did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RunReport {
     pub knowledge: Option<Knowledge>,
     pub resolved: Option<Resolved>,
@@ -46,7 +48,7 @@ pub struct RunReport {
 
 /// Runs all stages in order. Sandboxes are closed at the end, whatever happened.
 pub async fn run(mut context: RunContext, strategy: &Strategy) -> RunReport {
-    let mut report = RunReport { knowledge: None, resolved: None, stages: Vec::new(), error: None };
+    let mut report = RunReport::default();
     report.error = stages(&mut context, strategy, &mut report).await.err();
     context.sandboxes.close().await;
     report
@@ -112,13 +114,14 @@ async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved,
         patch = (!built.diff.is_empty()).then_some(built);
     }
     if let Some(patch) = &mut patch {
-        patch.summary.left_out.clone_from(&resolution.left_out);
+        patch.summary.left_out.extend(resolution.left_out.iter().cloned());
     }
     Ok(Resolved {
         summary: resolution.summary,
         used_answers: resolution.used_answers,
         patch,
         left_out: resolution.left_out,
+        kept: resolution.kept,
         submitted: resolution.submitted,
         tests: resolution.tests,
     })

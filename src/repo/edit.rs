@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use git2::{ObjectType, Oid, Repository, Tree};
 
-use super::engine::{git_error, shown};
+use super::engine::{git_error, shown_bytes};
 use crate::{
     domain::{LeftOut, RepoPath, TreeChanges},
     method::ports::SourceError,
@@ -41,7 +41,7 @@ pub(super) fn apply(repository: &Repository, root: Oid, changes: TreeChanges) ->
         match RepoPath::from_bytes(path) {
             Ok(path) => *leaf(&mut edits, &path) = Some(Leaf::Removed),
             Err(invalid) => left_out.push(LeftOut {
-                path: shown(&String::from_utf8_lossy(path)),
+                path: shown_bytes(path),
                 reason: format!("its removal cannot be part of a patch: {}", invalid.reason),
             }),
         }
@@ -76,8 +76,10 @@ fn folder(
 ) -> Result<Option<Oid>, SourceError> {
     let writing = git_error("writing the changed tree");
     let mut builder = repository.treebuilder(base).map_err(&writing)?;
-    if base.is_some_and(|base| base.len() != builder.len()) {
-        return Err(SourceError::Git(format!("the folder {path:?} names one file twice; it cannot be changed")));
+    if base.is_some_and(|base| base.len() != builder.len() || !is_in_order(base)) {
+        return Err(SourceError::Input(format!(
+            "the folder {path:?} is malformed: it names one file twice or is not in git's order; it cannot be changed"
+        )));
     }
     for (name, edit) in edits {
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
@@ -91,6 +93,16 @@ fn folder(
         }
     }
     if builder.is_empty() { Ok(None) } else { builder.write().map(Some).map_err(writing) }
+}
+
+/// Whether a folder is sorted as git sorts: by bytes, as if the names of folders ended with a slash. Rewriting
+/// any other would make a patch of what nobody changed.
+fn is_in_order(tree: &Tree<'_>) -> bool {
+    let key = |entry: git2::TreeEntry<'_>| {
+        let slash: &[u8] = if entry.kind() == Some(ObjectType::Tree) { b"/" } else { b"" };
+        [entry.name_bytes(), slash].concat()
+    };
+    tree.iter().map(key).is_sorted()
 }
 
 /// What becomes of one entry of a folder.
@@ -137,5 +149,68 @@ fn becomes(
 impl Edit {
     fn adds_below(&self) -> bool {
         self.below.values().any(|edit| matches!(edit.leaf, Some(Leaf::File { .. })) || edit.adds_below())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{
+        domain::{Change, FileMode},
+        repo::{engine::init, walk},
+    };
+
+    type Files = BTreeMap<String, String>;
+
+    /// Short paths of few names, so that files and folders often want the same place.
+    fn path() -> impl Strategy<Value = String> {
+        proptest::collection::vec("[ab]", 1..4).prop_map(|parts| parts.join("/"))
+    }
+
+    /// Files that can be in one tree: none lies below another.
+    fn files() -> impl Strategy<Value = Files> {
+        proptest::collection::btree_map(path(), "[xyz]", 0..6).prop_map(|mut files| {
+            let paths: Vec<_> = files.keys().cloned().collect();
+            files.retain(|path, _| !paths.iter().any(|other| path.starts_with(&format!("{other}/"))));
+            files
+        })
+    }
+
+    fn changes(before: &Files, after: &Files) -> TreeChanges {
+        let new = after.iter().filter(|(path, content)| before.get(*path) != Some(content));
+        let changed = new.map(|(path, content)| Change {
+            path: path.clone().into(),
+            mode: FileMode::Regular,
+            content: content.clone().into(),
+        });
+        let removed = before.keys().filter(|path| !after.contains_key(*path));
+        TreeChanges { changed: changed.collect(), removed: removed.map(|path| path.clone().into()).collect() }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn s_25_from_any_tree_to_any_other(before in files(), after in files()) {
+            init();
+            let dir = tempfile::tempdir().unwrap();
+            let repository = Repository::init_bare(dir.path()).unwrap();
+            let empty = repository.treebuilder(None).unwrap().write().unwrap();
+            let base = apply(&repository, empty, changes(&Files::new(), &before)).unwrap().tree;
+            let edited = apply(&repository, base, changes(&before, &after)).unwrap();
+            prop_assert!(edited.left_out.is_empty());
+            let nodes = walk::walk(&repository, edited.tree, &CancellationToken::new()).unwrap();
+            let found: Files = nodes.into_iter().map(|node| {
+                let content = repository.find_blob(node.id).unwrap().content().to_vec();
+                (String::from_utf8(node.path).unwrap(), String::from_utf8(content).unwrap())
+            }).collect();
+            prop_assert_eq!(&found, &after);
+            let direct = apply(&repository, empty, changes(&Files::new(), &after)).unwrap().tree;
+            prop_assert_eq!(edited.tree, direct, "the same files are the same tree");
+        }
     }
 }

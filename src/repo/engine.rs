@@ -74,6 +74,12 @@ pub(super) fn shown(text: &str) -> String {
         .collect()
 }
 
+/// As [`shown`], for a name that need not be UTF-8: other bytes are escaped.
+pub(super) fn shown_bytes(name: &[u8]) -> String {
+    let chunks = name.utf8_chunks();
+    chunks.map(|chunk| shown(chunk.valid()) + &chunk.invalid().escape_ascii().to_string()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +90,30 @@ mod tests {
         assert!(version.libgit2_version() >= (1, 9, 7), "{:?}", version.libgit2_version());
         assert!(version.vendored());
         assert!(!version.https() && !version.ssh());
+    }
+
+    /// Versions in the lock file, by the name of the crate.
+    fn locked(name: &str) -> Vec<(u64, u64, u64)> {
+        let lock = include_str!("../../Cargo.lock");
+        let entry = format!("name = \"{name}\"\nversion = \"");
+        let after = lock.split(&entry).skip(1);
+        let number = |text: Option<&str>| text.and_then(|t| t.split(['-', '+']).next()?.parse().ok());
+        after
+            .filter_map(|text| {
+                let mut parts = text.split('"').next()?.splitn(3, '.');
+                Some((number(parts.next())?, number(parts.next())?, number(parts.next())?))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn decision_9_floors_hold_and_banned_crates_are_absent() {
+        assert!(git2::Version::get().libgit2_version() >= (1, 9, 7));
+        let tar = locked("tar");
+        assert!(tar.iter().all(|version| *version >= (0, 4, 45)) && tar.len() == 1, "{tar:?}");
+        for banned in ["tokio-tar", "async-tar", "openssl-sys", "aws-lc-sys", "libssh2-sys"] {
+            assert_eq!(locked(banned), [], "{banned}");
+        }
     }
 
     #[test]
@@ -118,5 +148,6 @@ mod tests {
     #[test]
     fn hostile_text_becomes_one_harmless_line() {
         assert_eq!(shown("a\x1b[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+        assert_eq!(shown_bytes(b"caf\xe9/\xc3\xa9\n"), "caf\\xe9/\u{e9}\\n");
     }
 }

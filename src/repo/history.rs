@@ -23,6 +23,8 @@ use crate::method::ports::{History, SourceError};
 
 /// Entries that a mirror keeps; the oldest go first.
 const MAX_ENTRIES: usize = 8;
+/// The file that makes a folder of packs an entry.
+const LABEL: &str = "label.json";
 /// Packs of one entry, after which a new one starts afresh: every pack slows git down.
 const MAX_PACKS: usize = 12;
 
@@ -50,7 +52,7 @@ struct Entry {
 
 impl Entry {
     fn open(dir: PathBuf) -> Option<Self> {
-        let label = fs::read(dir.join("label.json")).ok()?;
+        let label = fs::read(dir.join(LABEL)).ok()?;
         Some(Self { dir, label: serde_json::from_slice(&label).ok()? })
     }
 
@@ -68,6 +70,7 @@ pub(super) fn pack(
     max_bytes: u64,
     token: &CancellationToken,
 ) -> Result<Packed, SourceError> {
+    sweep(store)?;
     let entry = match entry_for(store, base, max_bytes)? {
         Some(entry) => entry,
         None => build(store, base, max_bytes, token)?,
@@ -99,7 +102,8 @@ pub(super) fn adopt(store: &Store, tip: Oid, packs: &[PathBuf]) -> Result<(), So
     let repository = store.repository()?;
     let reachable = commits(&repository, tip, None)?.into_iter().collect::<HashSet<_>>();
     let odb = Odb::new().map_err(&adopting)?;
-    let path = draft.0.path().to_str().ok_or_else(|| SourceError::Git("the cache folder is not UTF-8".into()))?;
+    let path =
+        draft.0.path().to_str().ok_or_else(|| SourceError::Git("the cache folder is not UTF-8".into()))?;
     odb.add_disk_alternate(path).map_err(&adopting)?;
     let (mut found, mut strange) = (0, false);
     odb.foreach(|id| {
@@ -131,12 +135,7 @@ fn entry_for(store: &Store, base: Oid, max_bytes: u64) -> Result<Option<Entry>, 
     }
 }
 
-fn build(
-    store: &Store,
-    base: Oid,
-    max_bytes: u64,
-    token: &CancellationToken,
-) -> Result<Entry, SourceError> {
+fn build(store: &Store, base: Oid, max_bytes: u64, token: &CancellationToken) -> Result<Entry, SourceError> {
     let repository = store.repository()?;
     let draft = Draft::new(store)?;
     let label = complete_label(store)?;
@@ -157,7 +156,7 @@ fn build(
         let draft = Draft::new(store)?;
         let objects = draft.count(&view, base)?;
         let expected = (objects as f64 * bytes_per_object(store)?) as u64;
-        let bytes = if kept > 1 && expected > 2 * max_bytes {
+        let bytes = if kept > 1 && expected / 2 > max_bytes {
             expected
         } else {
             draft.add(&view, base, None, token)?;
@@ -246,7 +245,8 @@ fn cut_note(repository: &Repository, all: &[Oid], kept: usize) -> Result<String,
 
 fn complete_label(store: &Store) -> Result<Label, SourceError> {
     let shallow: Vec<String> = store.shallow()?.iter().map(Oid::to_string).collect();
-    let note = (!shallow.is_empty()).then(|| "git history is cut off: the source is a shallow clone".to_owned());
+    let note =
+        (!shallow.is_empty()).then(|| "git history is cut off: the source is a shallow clone".to_owned());
     Ok(Label { source_shallow: shallow.clone(), shallow, note })
 }
 
@@ -306,7 +306,7 @@ impl Draft {
     fn keep(self, store: &Store, name: &str, label: &Label) -> Result<Entry, SourceError> {
         let keeping = io_error("keeping the packed history");
         let text = serde_json::to_vec(label).expect("strings are valid JSON");
-        fs::write(self.0.path().join("label.json"), text).map_err(&keeping)?;
+        fs::write(self.0.path().join(LABEL), text).map_err(&keeping)?;
         let dir = folder(store).join(name);
         if dir.exists() {
             fs::remove_dir_all(&dir).map_err(&keeping)?;
@@ -335,10 +335,23 @@ fn entries(store: &Store) -> Result<Vec<Entry>, SourceError> {
 
 fn prune(store: &Store) -> Result<(), SourceError> {
     let mut all = entries(store)?;
-    all.sort_by_key(|entry| fs::metadata(entry.dir.join("label.json")).and_then(|m| m.modified()).ok());
+    all.sort_by_key(|entry| fs::metadata(entry.dir.join(LABEL)).and_then(|m| m.modified()).ok());
     let excess = all.len().saturating_sub(MAX_ENTRIES);
     for entry in &all[..excess] {
         fs::remove_dir_all(&entry.dir).map_err(io_error("dropping an old packed history"))?;
+    }
+    Ok(())
+}
+
+/// Removes drafts of a process that was killed. Whoever packs holds the lock, so none is in use.
+fn sweep(store: &Store) -> Result<(), SourceError> {
+    let sweeping = io_error("removing unfinished histories");
+    fs::create_dir_all(folder(store)).map_err(&sweeping)?;
+    for dir in fs::read_dir(folder(store)).map_err(&sweeping)? {
+        let dir = dir.map_err(&sweeping)?.path();
+        if !dir.join(LABEL).exists() {
+            fs::remove_dir_all(dir).map_err(&sweeping)?;
+        }
     }
     Ok(())
 }

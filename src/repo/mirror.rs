@@ -4,21 +4,21 @@
 //! need none, since git objects never change once they are there and nothing is ever deleted but references.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{DirBuilder, File},
     num::NonZeroU16,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use git2::{AutotagOption, Direction, FetchOptions, Oid, RemoteCallbacks, RemoteRedirect, Repository};
+use git2::{Oid, Repository};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{
     engine::{blocking, git_error, io_error, shown},
-    history,
+    fetch::fetch,
     lock::take_lock,
     revision,
     source::{self, Source},
@@ -141,13 +141,13 @@ impl Mirror {
         let Source::Folder(path) = &self.source else {
             return Ok(true);
         };
-        let (path, id) = (path.clone(), parse(commit)?);
+        let (path, id, store) = (path.clone(), parse(commit)?, self.store.clone());
         blocking(move |_| {
             let looking = git_error("looking for the commit in origin's branches");
-            let repository = source::open_folder(&path)?;
-            let mut walk = repository.revwalk().map_err(&looking)?;
+            let (folder, mirror) = (source::open_folder(&path)?, store.repository()?);
+            let mut walk = mirror.revwalk().map_err(&looking)?;
             walk.push(id).map_err(&looking)?;
-            for branch in repository.references_glob("refs/remotes/origin/*").map_err(&looking)?.flatten() {
+            for branch in folder.references_glob("refs/remotes/origin/*").map_err(&looking)?.flatten() {
                 if let Ok(tip) = branch.peel_to_commit() {
                     walk.hide(tip.id()).map_err(&looking)?;
                 }
@@ -194,7 +194,6 @@ impl Mirror {
         let name = web_name(&url, settings.depth);
         let _lock = lock(&settings, &name, token)?;
         let store = Store::create(settings.cache.join(name), None)?;
-        remove_leftovers(&store.dir().join("objects/pack"))?;
         let limits = settings.limits();
         let session = Session::new(&url, settings.credential.as_ref(), limits, token)?;
         let fetched = fetch(&store, &url, &session, settings.depth)?;
@@ -213,106 +212,6 @@ impl Settings {
     pub(super) fn limits(&self) -> Limits {
         Limits { max_bytes: self.max_bytes, max_time: self.max_time, max_silence: self.max_silence }
     }
-}
-
-struct Fetched {
-    head: Option<Oid>,
-    default_branch: Option<String>,
-}
-
-/// Brings branches and tags of the mirror to what the server has.
-fn fetch(
-    store: &Store,
-    url: &Url,
-    session: &std::sync::Arc<Session>,
-    depth: Option<NonZeroU16>,
-) -> Result<Fetched, SourceError> {
-    let fetching = git_error("fetching");
-    let repository = store.repository()?;
-    let mut remote = repository.remote_anonymous(url.as_str()).map_err(&fetching)?;
-    let packs = || history::packs_in(&store.dir().join("objects/pack"));
-    let is_new = packs()?.is_empty();
-    let mut trunk_packs = None;
-    let fetched = session.run(
-        || {
-            let mut connection =
-                remote.connect_auth(Direction::Fetch, Some(RemoteCallbacks::new()), None)?;
-            let default_branch = connection.default_branch().ok().and_then(|b| b.as_str().ok().map(str::to_owned));
-            let advertised: Vec<(String, Oid)> =
-                connection.list()?.iter().map(|head| (head.name().to_owned(), head.oid())).collect();
-            let head = advertised.iter().find(|(name, _)| name == "HEAD").map(|(_, id)| *id);
-            let is_current = forget_others(&repository, &advertised)?;
-            let fetched = Fetched { head, default_branch };
-            if is_current {
-                return Ok(fetched);
-            }
-            // The default branch first and alone: what a server sends then is that branch's history exactly,
-            // which saves packing it again for agents.
-            let trunk = fetched.default_branch.as_ref().filter(|_| is_new);
-            if let Some(trunk) = trunk {
-                download(connection.remote(), &[&format!("+{trunk}:{trunk}")], session, depth)?;
-                drop(connection);
-                trunk_packs = packs().ok();
-                download(&mut remote, &ALL, session, depth)?;
-            } else {
-                download(connection.remote(), &ALL, session, depth)?;
-            }
-            repository.refdb_compress()?;
-            Ok(fetched)
-        },
-        fetching,
-    )?;
-    if let (Some(packs), Some(head)) = (trunk_packs, fetched.head) {
-        history::adopt(store, head, &packs)?;
-    }
-    Ok(fetched)
-}
-
-const ALL: [&str; 2] = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
-
-fn download(
-    remote: &mut git2::Remote<'_>,
-    what: &[&str],
-    session: &Session,
-    depth: Option<NonZeroU16>,
-) -> Result<(), git2::Error> {
-    let mut callbacks = RemoteCallbacks::new();
-    callbacks.transfer_progress(|_| session.may_go_on());
-    let mut options = FetchOptions::new();
-    options
-        .remote_callbacks(callbacks)
-        .download_tags(AutotagOption::None)
-        .update_fetchhead(false)
-        .follow_redirects(RemoteRedirect::None);
-    if let Some(depth) = depth {
-        options.depth(depth.get().into());
-    }
-    remote.fetch(what, Some(&mut options), None)
-}
-
-/// Deletes branches and tags that the server has no more, before new ones arrive whose names would collide
-/// with them (`a` and `a/b`). Says whether nothing is left to fetch.
-fn forget_others(repository: &Repository, advertised: &[(String, Oid)]) -> Result<bool, git2::Error> {
-    let wanted: std::collections::HashMap<&str, Oid> = advertised
-        .iter()
-        .filter(|(name, _)| is_branch_or_tag(name) && !name.ends_with("^{}"))
-        .map(|(name, id)| (name.as_str(), *id))
-        .collect();
-    let mut current = 0;
-    for reference in repository.references()? {
-        let mut reference = reference?;
-        let known = reference.name().ok().and_then(|name| wanted.get(name));
-        match (known, reference.target()) {
-            (Some(id), Some(target)) if *id == target => current += 1,
-            (Some(_), _) => {}
-            (None, _) => reference.delete()?,
-        }
-    }
-    Ok(current == wanted.len())
-}
-
-fn is_branch_or_tag(name: &str) -> bool {
-    name.starts_with("refs/heads/") || name.starts_with("refs/tags/")
 }
 
 fn branch_name(reference: &str) -> Option<String> {
@@ -335,18 +234,6 @@ fn create_private(dir: &Path) -> Result<(), SourceError> {
     created.map_err(|error| {
         SourceError::Input(format!("the cache folder {} cannot be created: {error}", dir.display()))
     })
-}
-
-/// Half-received packs of a fetch that was killed. Only called under the lock.
-fn remove_leftovers(packs: &Path) -> Result<(), SourceError> {
-    let cleaning = io_error("cleaning the mirror");
-    for file in fs::read_dir(packs).map_err(&cleaning)? {
-        let file = file.map_err(&cleaning)?;
-        if file.file_name().to_string_lossy().starts_with("pack_git2_") {
-            fs::remove_file(file.path()).map_err(&cleaning)?;
-        }
-    }
-    Ok(())
 }
 
 fn web_name(url: &Url, depth: Option<NonZeroU16>) -> String {
@@ -399,6 +286,9 @@ mod tests {
         let long = format!("https://github.com/{}", "a/".repeat(500));
         assert!(name(&long).len() < 200);
         let depth = NonZeroU16::new(1);
-        assert_ne!(web_name(&Url::parse("https://github.com/o/n").unwrap(), depth), name("https://github.com/o/n"));
+        assert_ne!(
+            web_name(&Url::parse("https://github.com/o/n").unwrap(), depth),
+            name("https://github.com/o/n")
+        );
     }
 }

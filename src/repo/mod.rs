@@ -8,8 +8,12 @@
 //! - The network is reached through `transport` alone: one host, no redirects, tokens only in a header.
 
 mod agent_repository;
+mod compare;
+mod create;
 mod edit;
 mod engine;
+mod failure;
+mod fetch;
 mod history;
 mod lock;
 mod mirror;
@@ -22,6 +26,7 @@ mod transport;
 mod tree;
 mod walk;
 
+pub use create::create_repository;
 pub use mirror::{Mirror, Settings};
 pub use push::PushError;
 pub use source::Source;

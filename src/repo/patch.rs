@@ -2,10 +2,7 @@
 
 use git2::{Diff, DiffFindOptions, DiffOptions, Oid, Repository};
 
-use super::{
-    edit,
-    engine::git_error,
-};
+use super::{edit, engine::git_error};
 use crate::{
     domain::{Patch, PatchSummary, RepoPath, TreeChanges},
     method::ports::SourceError,

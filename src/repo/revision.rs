@@ -19,7 +19,9 @@ pub(super) fn resolve(
         return head.ok_or_else(|| no_head(repository, source));
     }
     if !Reference::is_valid_name(&format!("refs/heads/{text}")) {
-        return Err(refuse("not a branch, tag or commit id; expressions such as HEAD~1 are not taken".into()));
+        return Err(refuse(
+            "not a branch, tag or commit id; expressions such as HEAD~1 are not taken".into(),
+        ));
     }
     if let Some(id) = by_reference(repository, text, &refuse)? {
         return Ok(id);

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use git2::{Config, Repository};
+use git2::{Config, Repository, RepositoryOpenFlags};
 
 use super::engine::{git_error, init, io_error};
 use crate::method::ports::SourceError;
@@ -38,7 +38,10 @@ impl Store {
     pub(super) fn repository(&self) -> Result<Repository, SourceError> {
         init();
         let opening = git_error("opening the mirror");
-        let repository = Repository::open_bare(&self.dir).map_err(&opening)?;
+        // `open_bare` would not read where history is cut off.
+        let flags = RepositoryOpenFlags::BARE | RepositoryOpenFlags::NO_SEARCH;
+        let no_ceiling = std::iter::empty::<&Path>();
+        let repository = Repository::open_ext(&self.dir, flags, no_ceiling).map_err(&opening)?;
         let empty = Config::new().map_err(&opening)?;
         repository.set_config(&empty).map_err(&opening)?;
         if let Some(objects) = &self.borrowed {

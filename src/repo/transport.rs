@@ -30,7 +30,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{engine::shown, source::is_loopback};
+use super::{engine::shown, failure::Failure, source::is_loopback};
 use crate::method::ports::SourceError;
 
 /// A token for one host.
@@ -72,57 +72,6 @@ pub(super) struct Limits {
     pub max_time: Duration,
     /// Longest wait for the next byte.
     pub max_silence: Duration,
-}
-
-/// Why a transfer ended.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Failure {
-    #[error("the server answered {status}: {}", hint(*.status, *.token_sent))]
-    Unauthorized { status: u16, token_sent: bool },
-    #[error("there is no repository at this address, or it is private: {}", hint(404, *.token_sent))]
-    NotFound { token_sent: bool },
-    #[error("the server redirects to {to:?}; redirects are not followed: give that address instead")]
-    Redirected { to: String },
-    #[error("the server answered {status}; try again later")]
-    Status { status: u16 },
-    #[error("what answers there is no git server (content type {content_type:?})")]
-    NotGit { content_type: String },
-    #[error("cannot connect: {0}")]
-    Unreachable(String),
-    #[error("the connection broke: {0}")]
-    Broken(String),
-    #[error("the server was silent for {} s", .0.as_secs_f32())]
-    Silent(Duration),
-    #[error("it took longer than the limit of {} s; raise the limit on time if this is expected", .0.as_secs_f32())]
-    TooSlow(Duration),
-    #[error("it sends more than the limit of {0} bytes; raise the limit on size if this is expected")]
-    TooLarge(u64),
-    #[error("cancelled")]
-    Cancelled,
-    /// Somebody rewrote the address under way.
-    #[error("libgit2 asked for another address than the one given")]
-    WrongAddress,
-}
-
-fn hint(status: u16, token_sent: bool) -> &'static str {
-    match (status, token_sent) {
-        (_, false) => "where it is private, set GITHUB_TOKEN to a token that may read it",
-        (401, true) => "the token is not valid; it may have expired",
-        (_, true) => "the token may not do this here; check its repositories and permissions",
-    }
-}
-
-impl Failure {
-    /// As an error about the repository at `url`.
-    pub(super) fn about(self, url: &Url) -> SourceError {
-        let text = format!("{}: {self}", shown(url.as_str()));
-        match self {
-            Self::Unauthorized { .. } => SourceError::Authentication(text),
-            Self::NotFound { .. } | Self::Redirected { .. } | Self::NotGit { .. } => SourceError::Input(text),
-            Self::Silent(_) | Self::TooSlow(_) | Self::TooLarge(_) => SourceError::Limit(text),
-            _ => SourceError::Git(text),
-        }
-    }
 }
 
 /// One transfer: its address, rights, limits, and what became of it.
@@ -177,9 +126,10 @@ impl Session {
         work: impl FnOnce() -> Result<T, git2::Error>,
         otherwise: impl FnOnce(git2::Error) -> SourceError,
     ) -> Result<T, SourceError> {
-        CURRENT.with_borrow_mut(|current| *current = Some(self.clone()));
-        let result = work();
-        CURRENT.with_borrow_mut(|current| *current = None);
+        let result = {
+            let _entered = Entered::new(self.clone());
+            work()
+        };
         result.map_err(|error| match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(failure) => failure.about(&self.url),
             None => otherwise(error),
@@ -284,6 +234,22 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
 }
 
+/// Makes a session the thread's own for as long as it lives, also when the transfer panics.
+struct Entered;
+
+impl Entered {
+    fn new(session: Arc<Session>) -> Self {
+        CURRENT.with_borrow_mut(|current| *current = Some(session));
+        Self
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|current| *current = None);
+    }
+}
+
 /// Takes the place of libgit2's own http transports. Called once, by `engine::init`.
 pub(super) fn register() {
     for scheme in ["http", "https"] {
@@ -374,7 +340,10 @@ mod tests {
     #[test]
     fn s_52_the_token_is_for_its_host_alone() {
         let sent = header("https://github.com", "https://github.com/o/n").unwrap();
-        assert_eq!(sent, format!("Basic {}", base64::engine::general_purpose::STANDARD.encode("x-access-token:s3cret")));
+        assert_eq!(
+            sent,
+            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode("x-access-token:s3cret"))
+        );
         for url in [
             "https://github.com.evil.example/o/n",
             "https://evil.example/github.com",
@@ -392,21 +361,5 @@ mod tests {
         let credential = Credential::new("https://github.com", SecretString::from("s3cret")).unwrap();
         let sent = header("https://github.com", "https://github.com/o/n").unwrap();
         assert!(!format!("{credential:?} {sent:?}").contains("s3cret"));
-    }
-
-    #[test]
-    fn s_52_failures_sort_by_who_must_act() {
-        let url = Url::parse("https://github.com/o/n").unwrap();
-        let sorted = |failure: Failure| failure.about(&url);
-        assert!(matches!(
-            sorted(Failure::Unauthorized { status: 401, token_sent: false }),
-            SourceError::Authentication(text) if text.contains("GITHUB_TOKEN")
-        ));
-        assert!(matches!(
-            sorted(Failure::NotFound { token_sent: false }),
-            SourceError::Input(text) if text.contains("private")
-        ));
-        assert!(matches!(sorted(Failure::TooLarge(1)), SourceError::Limit(_)));
-        assert!(matches!(sorted(Failure::Status { status: 502 }), SourceError::Git(_)));
     }
 }

@@ -29,11 +29,11 @@ const MAX_PACKING: Duration = Duration::from_secs(3600);
 
 /// The tree of one commit; see [`SourceTree`].
 pub struct CommitTree {
-    store: Store,
+    pub(super) store: Store,
     commit: CommitId,
     id: Oid,
     /// Id of the tree object.
-    root: Oid,
+    pub(super) root: Oid,
     nodes: OnceCell<Arc<Vec<Node>>>,
     entries: OnceCell<Arc<Vec<TreeEntry>>>,
     /// Where the packed history ends; `None` until it is packed.

@@ -59,7 +59,8 @@ pub fn alive(folder: &Path) -> Option<BTreeSet<RunId>> {
     let mut runs = BTreeSet::new();
     for entry in fs::read_dir(folder).ok()? {
         let path = entry.ok()?.path();
-        let Some(run) = path.file_name().and_then(|n| n.to_str()).and_then(|n| RunId::try_from(n.to_owned()).ok())
+        let Some(run) =
+            path.file_name().and_then(|n| n.to_str()).and_then(|n| RunId::try_from(n.to_owned()).ok())
         else {
             continue;
         };

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::SandboxKind,
     domain::{CommitId, Issue, RepoId, RunId},
+    gate::intake::FenceId,
 };
 
 /// A run as asked for. Stored, so that a resumed run is the same run.
@@ -90,7 +91,10 @@ pub struct Replay {
 pub enum ReplaySource {
     File(PathBuf),
     /// A recording that is part of the program; `name` is what errors call it.
-    Text { name: &'static str, text: &'static str },
+    Text {
+        name: &'static str,
+        text: &'static str,
+    },
 }
 
 /// Everything about a run that must not change when it is resumed.
@@ -101,7 +105,7 @@ pub struct Inputs {
     pub issue: Issue,
     pub commit: CommitId,
     /// Random; see [`crate::method::context::RunContext::fence`].
-    pub fence: String,
+    pub fence: FenceId,
     /// Where citations can be linked to.
     pub links: Option<RepoId>,
 }

@@ -13,27 +13,31 @@ mod issue;
 mod parts;
 mod results;
 mod settings;
+mod trial;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     agent::{Services, harvest::Harvester},
-    config::{Environment, Settings},
+    config::{ConfigError, Environment, Settings},
     domain::{Knowledge, RepoId, RunId},
     gate::{
         harvest::HarvestLimits,
-        intake::{IntakeLimits, admit_issue},
+        intake::{FenceId, IntakeLimits, admit_issue},
         secrets::Scanner,
     },
-    index::Tags,
+    index::SourceSymbols,
     method::{
         answerer::Explore,
-        context::{Models, RunContext, RunError},
+        context::{RunContext, RunError},
         knowledge::{Nothing, QuestionsAndAnswers},
-        ports::{Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError, SourceTree, StoreError},
+        ports::{
+            Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError, SourceTree,
+            StoreError,
+        },
         resolver::AgentResolver,
         run::{RunReport, Strategy, run},
     },
@@ -42,6 +46,7 @@ use crate::{
 
 pub use inputs::{Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start};
 pub use results::Solved;
+pub use trial::{Trial, try_out};
 
 use parts::{Folders, Repository};
 use settings::RoleModels;
@@ -54,39 +59,73 @@ pub struct Host {
     pub progress: Arc<dyn Progress>,
     pub clock: Arc<dyn Clock>,
     pub cancel: CancellationToken,
-    /// Random bytes for the run's id and fence.
-    pub random: [u8; 16],
+    pub random: Random,
 }
 
-/// Why a run could not even begin.
+/// Random bytes that a new run takes; values, so that tests are exact.
+#[derive(Debug, Clone, Copy)]
+pub struct Random {
+    pub run_id: [u8; 3],
+    pub fence: [u8; 16],
+}
+
+/// Why a run could not begin; `class` is what `run.json` shows.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The command or the settings are at fault: exit code 2.
-    #[error("{0}")]
-    Usage(String),
+    #[error("{text}")]
+    Usage { class: &'static str, text: String },
     /// Everything else: exit code 1.
-    #[error("{0}")]
-    Failed(String),
+    #[error("{text}")]
+    Failed { class: &'static str, text: String },
     #[error("cancelled")]
     Cancelled,
 }
 
+impl StartError {
+    fn usage(class: &'static str, what: impl std::fmt::Display) -> Self {
+        Self::Usage { class, text: what.to_string() }
+    }
+
+    fn failed(class: &'static str, what: impl std::fmt::Display) -> Self {
+        Self::Failed { class, text: what.to_string() }
+    }
+}
+
 impl From<StoreError> for StartError {
     fn from(error: StoreError) -> Self {
-        Self::Failed(error.to_string())
+        Self::failed("run_state", error)
+    }
+}
+
+impl From<ConfigError> for StartError {
+    fn from(error: ConfigError) -> Self {
+        Self::usage("settings", error)
+    }
+}
+
+impl From<SourceError> for StartError {
+    fn from(error: SourceError) -> Self {
+        let class = RunError::from(error.clone()).class();
+        match error {
+            SourceError::Input(_) => Self::usage(class, error),
+            SourceError::Limit(_) | SourceError::Authentication(_) | SourceError::Git(_) => {
+                Self::failed(class, error)
+            }
+        }
     }
 }
 
 /// The scanner that knows this process's own secrets.
-pub fn scanner(settings: &Settings, environment: &Environment) -> Scanner {
+pub fn scanner(settings: &Settings, environment: &Environment) -> Arc<Scanner> {
     let keys = crate::config::Role::ALL.map(|role| settings.model_of(role, environment).ok()?.api_key);
     let token = environment.variable("GITHUB_TOKEN").map(|t| SecretString::from(t.to_owned()));
     let live: Vec<SecretString> = keys.into_iter().chain([token]).flatten().collect();
-    Scanner::new(&live)
+    Arc::new(Scanner::new(&live))
 }
 
 /// Takes secrets out of text on its way out.
-pub fn redactor(scanner: Scanner) -> Redactor {
+pub fn redactor(scanner: Arc<Scanner>) -> Redactor {
     Arc::new(move |text: &str| scanner.redact(text).into_owned())
 }
 
@@ -98,7 +137,7 @@ pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved,
         Start::Fresh { folder, .. } => RunFolder::create(folder, redact),
         Start::Resume { folder } => RunFolder::resume(folder, redact),
     };
-    let folder = folder.map_err(|e| StartError::Usage(e.to_string()))?;
+    let folder = folder.map_err(|e| StartError::usage("run_folder", e))?;
     let mut begun = Begun { folder, scanner, host, replies, run_id: None };
     match begun.go(&start).await {
         Ok(solved) => Ok(solved),
@@ -109,7 +148,7 @@ pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved,
 /// A run that has its folder.
 struct Begun {
     folder: RunFolder,
-    scanner: Scanner,
+    scanner: Arc<Scanner>,
     host: Host,
     replies: Replies,
     run_id: Option<RunId>,
@@ -119,26 +158,26 @@ impl Begun {
     async fn go(&mut self, start: &Start) -> Result<Solved, StartError> {
         let stored = self.folder.stage(INPUTS).await?;
         let stored: Option<Inputs> = stored.map(serde_json::from_value).transpose().map_err(|e| {
-            StartError::Usage(format!("{}: its run is of another version ({e}); start a new one", self.folder.path().display()))
+            let folder = self.folder.path().display();
+            StartError::usage(
+                "run_folder",
+                format!("{folder}: its run is of another version ({e}); start a new one"),
+            )
         })?;
         let run_id = match (&stored, start) {
             (Some(inputs), _) => inputs.run_id.clone(),
-            (None, Start::Fresh { .. }) => {
-                let [a, b, c, ..] = self.host.random;
-                RunId::new(self.host.clock.now(), [a, b, c])
-            }
+            (None, Start::Fresh { .. }) => RunId::new(self.host.clock.now(), self.host.random.run_id),
             (None, Start::Resume { folder }) => {
-                return Err(StartError::Usage(format!(
-                    "{}: this run ended before anything was stored; start a new one",
-                    folder.display()
-                )));
+                let folder = folder.display();
+                let text = format!("{folder}: this run ended before anything was stored; start a new one");
+                return Err(StartError::usage("run_folder", text));
             }
         };
         self.run_id = Some(run_id.clone());
-        let cache = self.host.settings.cache(&self.host.environment).map_err(|e| StartError::Usage(e.to_string()))?;
+        let cache = self.host.settings.cache(&self.host.environment)?;
         let folders = Folders::below(&cache, &run_id);
         let alive = active::register(&folders.alive, &run_id)
-            .map_err(|e| StartError::Failed(format!("{}: {e}", folders.alive.display())))?;
+            .map_err(|e| StartError::failed("run_folder", format!("{}: {e}", folders.alive.display())))?;
         folders.sweep();
         parts::remove_folder(&folders.work);
         let outcome = self.run(stored, start, run_id, &folders).await;
@@ -155,19 +194,21 @@ impl Begun {
         folders: &Folders,
     ) -> Result<Solved, StartError> {
         let host = &self.host;
-        let roles = match (&self.replies.replay, RoleModels::of(&host.settings, &host.environment)) {
-            (Some(_), _) => None,
-            (None, roles) => Some(roles?),
+        let roles = if self.replies.replay.is_some() {
+            RoleModels::of_recording(&host.settings, &host.environment)?
+        } else {
+            RoleModels::of(&host.settings, &host.environment)?
         };
-        let models = parts::open_models(roles.as_ref(), self.replies.record.as_deref(), self.replies.replay.as_ref(), host)?;
+        let models = parts::open_models(&roles, &self.replies, host)?;
         let started = host.clock.monotonic();
         let (inputs, tree) = tokio::select! {
             biased;
             () = host.cancel.cancelled() => return Err(StartError::Cancelled),
             both = self.inputs(stored, start, run_id, folders) => both?,
         };
-        let admitted = admit_issue(&inputs.issue, &IntakeLimits::default()).map_err(|e| StartError::Usage(e.to_string()))?;
-        let method = settings::method_settings(&host.settings, roles.as_ref(), inputs.request.questions);
+        let admitted = admit_issue(&inputs.issue, &IntakeLimits::default())
+            .map_err(|e| StartError::usage(e.class(), e))?;
+        let method = settings::method_settings(&host.settings, &roles, inputs.request.questions);
         let budget = Arc::new(settings::ledger(&host.settings));
         let services = Services {
             store: Arc::new(self.folder.clone()),
@@ -182,8 +223,7 @@ impl Begun {
             () = host.cancel.cancelled() => Err(RunError::Cancelled),
             prepared = self.prepare(&inputs, tree.clone(), folders) => prepared,
         };
-        let mut notes = Vec::new();
-        notes.extend(admitted.notes());
+        let mut notes = admitted.notices.clone();
         let (report, sandbox) = match prepared {
             Ok(Prepared { sandboxes, harvester, history, note }) => {
                 notes.push(note);
@@ -199,14 +239,14 @@ impl Begun {
                     settings: method,
                     models: models.clone(),
                     tree,
-                    symbols: Arc::new(Tags::default()),
+                    symbols: Arc::new(SourceSymbols),
                     sandboxes,
                     harvester: Arc::new(harvester),
                     services,
                     history,
                     environment: String::new(),
                     volatile: Vec::new(),
-                    preparing_since: started,
+                    started,
                 };
                 (run(context, &strategy(&inputs.request)).await, kind)
             }
@@ -222,7 +262,9 @@ impl Begun {
                 ("resolver", models.resolver.name()),
             ]),
             sandbox,
-            priced: [&models.questioner, &models.answerer, &models.resolver].iter().all(|m| m.price().is_some()),
+            priced: [&models.questioner, &models.answerer, &models.resolver]
+                .iter()
+                .all(|m| m.price().is_some()),
             notes,
             spent: budget.spent(),
             inputs: &inputs,
@@ -239,7 +281,7 @@ impl Begun {
         folders: &Folders,
     ) -> Result<(Inputs, Arc<dyn SourceTree>), StartError> {
         if let Some(inputs) = stored {
-            let tree = parts::at_commit(&inputs.request, &inputs.commit, &self.host, folders).await.map_err(source_error)?;
+            let tree = parts::at_commit(&inputs.request, &inputs.commit, &self.host, folders).await?;
             return Ok((inputs, tree));
         }
         let Start::Fresh { request, .. } = start else {
@@ -250,7 +292,7 @@ impl Begun {
             IssueSource::File(path) => Some(issue::from_file(path)?),
             IssueSource::Reference(_) => None,
         };
-        let mirror = parts::open_mirror(request, &self.host, folders).await.map_err(source_error)?;
+        let mirror = parts::open_mirror(request, &self.host, folders).await?;
         let issue = match (from_file, &request.issue) {
             (Some(issue), _) => issue,
             (None, IssueSource::Reference(reference)) => {
@@ -260,17 +302,16 @@ impl Begun {
             }
             (None, IssueSource::File(_)) => unreachable!("files were read above"),
         };
-        let Repository { tree, links, .. } =
-            parts::at_base(&mirror, request.base.as_deref()).await.map_err(source_error)?;
+        let Repository { tree, links } = parts::at_base(&mirror, request.base.as_deref()).await?;
         let inputs = Inputs {
             run_id,
             request: request.clone(),
             issue,
             commit: tree.commit().clone(),
-            fence: hex::encode(&self.host.random[3..11]),
+            fence: FenceId::new(self.host.random.fence),
             links,
         };
-        let value = serde_json::to_value(&inputs).map_err(|e| StartError::Failed(e.to_string()))?;
+        let value = serde_json::to_value(&inputs).map_err(|e| StartError::failed("run_state", e))?;
         self.folder.put_stage(INPUTS, &value).await?;
         Ok((inputs, tree))
     }
@@ -287,7 +328,8 @@ impl Begun {
         let history_fact = crate::report::history_fact(history.note.as_deref());
         let harvester = Harvester::new(&*tree, HarvestLimits::default()).await?;
         let opened =
-            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, &self.host, folders).await?;
+            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, &self.host, folders)
+                .await?;
         Ok(Prepared { sandboxes: opened.0, harvester, history: history_fact, note: opened.1 })
     }
 
@@ -297,8 +339,8 @@ impl Begun {
             return Err(error);
         };
         let (class, usage, outcome) = match &error {
-            StartError::Usage(_) => ("usage", true, Outcome::Failed),
-            StartError::Failed(_) => ("start", false, Outcome::Failed),
+            StartError::Usage { class, .. } => (*class, true, Outcome::Failed),
+            StartError::Failed { class, .. } => (*class, false, Outcome::Failed),
             StartError::Cancelled => ("cancelled", false, Outcome::Cancelled),
         };
         let summary = RunSummary {
@@ -347,15 +389,6 @@ fn sandbox_name(request: &Request) -> &'static str {
         crate::config::SandboxKind::Auto => "auto",
         crate::config::SandboxKind::Docker => "docker",
         crate::config::SandboxKind::Namespaces => "namespaces",
-    }
-}
-
-fn source_error(error: SourceError) -> StartError {
-    match error {
-        SourceError::Input(_) => StartError::Usage(error.to_string()),
-        SourceError::Limit(_) | SourceError::Authentication(_) | SourceError::Git(_) => {
-            StartError::Failed(error.to_string())
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use secrecy::SecretString;
 
 use crate::{
-    config::SandboxKind,
+    config::{RoleModel, SandboxKind},
     domain::{CommitId, RepoId, RunId},
     method::{
         context::{Models, RunError},
@@ -19,14 +19,14 @@ use crate::{
     model::{self, Header, Recorder, Recording, Replayer, Strictness},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     sandbox::{
-        docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId},
-        namespaces::{NamespacesRun, NamespacesSandboxes, NamespacesSettings},
+        docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
+        namespaces::{self, Namespaces},
     },
 };
 
 use super::{
     Host, StartError, active,
-    inputs::{Replay, ReplaySource, Request},
+    inputs::{Replay, ReplaySource, Replies, Request},
     settings::{RoleModels, model_settings},
 };
 
@@ -43,6 +43,8 @@ pub struct Folders {
     /// Scratch space of this run, removed at its end.
     pub work: PathBuf,
     pub instance: PathBuf,
+    /// Where the namespaces sandbox keeps its folders.
+    pub namespaces: PathBuf,
 }
 
 impl Folders {
@@ -52,6 +54,7 @@ impl Folders {
             alive: cache.join("alive"),
             work: cache.join("work").join(run.as_str()),
             instance: cache.join("instance"),
+            namespaces: cache.join("namespaces"),
         }
     }
 
@@ -79,18 +82,23 @@ pub fn remove_folder(path: &Path) {
 /// The repository at the base commit.
 pub struct Repository {
     pub tree: Arc<dyn SourceTree>,
-    /// The repository that its address or `origin` names.
-    pub id: Option<RepoId>,
-    /// The same, where the base commit is known to be there.
+    /// Where its web host is known to have the base commit.
     pub links: Option<RepoId>,
 }
 
 /// The secret in `GITHUB_TOKEN`, if any.
 pub fn github_token(host: &Host) -> Option<SecretString> {
-    host.environment.variable("GITHUB_TOKEN").filter(|t| !t.trim().is_empty()).map(|t| t.trim().to_owned().into())
+    host.environment
+        .variable("GITHUB_TOKEN")
+        .filter(|t| !t.trim().is_empty())
+        .map(|t| t.trim().to_owned().into())
 }
 
-fn mirror_settings(host: &Host, folders: &Folders, source: &Source) -> Result<MirrorSettings, SourceError> {
+pub fn mirror_settings(
+    host: &Host,
+    folders: &Folders,
+    source: &Source,
+) -> Result<MirrorSettings, SourceError> {
     let git = &host.settings.git;
     let mut settings = MirrorSettings::new(folders.mirrors.clone());
     settings.max_bytes = git.max_mib << 20;
@@ -115,9 +123,9 @@ pub async fn open_mirror(request: &Request, host: &Host, folders: &Folders) -> R
 /// The tree at the base that was asked for.
 pub async fn at_base(mirror: &Mirror, base: Option<&str>) -> Result<Repository, SourceError> {
     let tree = mirror.at(base).await?;
-    let id = mirror.repo_id().cloned();
-    let links = if mirror.is_published(tree.commit()).await? { id.clone() } else { None };
-    Ok(Repository { tree: Arc::new(tree), id, links })
+    let published = mirror.is_published(tree.commit()).await?;
+    let links = mirror.repo_id().filter(|_| published).cloned();
+    Ok(Repository { tree: Arc::new(tree), links })
 }
 
 /// The tree of a run that goes on.
@@ -149,19 +157,18 @@ pub async fn open_sandboxes(
     };
     let chosen = request.sandbox == SandboxKind::Auto;
     if !docker {
-        let run = NamespacesRun {
-            settings: NamespacesSettings {
-                memory_mib: settings.memory_mib,
-                pids: settings.pids,
-                tmp_mib: settings.tmp_mib,
-                workspace_mib: settings.workspace_mib,
-            },
-            run: run.clone(),
-            source: tree,
-            history,
-            folder: folders.work.join("namespaces"),
+        let mib = |number: u64| number << 20;
+        let limits = namespaces::Settings {
+            memory_bytes: mib(settings.memory_mib),
+            pids: settings.pids.into(),
+            workspace_bytes: settings.workspace_mib.map(mib),
+            tmp_bytes: mib(settings.tmp_mib),
         };
-        let sandboxes = NamespacesSandboxes::start(run).await?;
+        let program = std::env::current_exe().map_err(|e| {
+            SandboxError::Unavailable(format!("this program's own file cannot be found: {e}"))
+        })?;
+        let base = folders.namespaces.as_path();
+        let sandboxes = Namespaces::start(run.clone(), tree, Some(history), limits, base, program).await?;
         let note = if chosen {
             "Sandbox: namespaces, since no Docker engine answers. Fit for your own repositories only."
         } else {
@@ -172,8 +179,10 @@ pub async fn open_sandboxes(
     let image = request.image.clone().unwrap_or_else(|| settings.image.clone());
     let alive = folders.alive.clone();
     let now = host.clock.now();
-    let longest = SignedDuration::from_secs(host.settings.limits.run.seconds.try_into().unwrap_or(i64::MAX / 4));
-    let lease_until = now.saturating_add(longest.saturating_add(LEASE_MARGIN)).unwrap_or(jiff::Timestamp::MAX);
+    let longest =
+        SignedDuration::from_secs(host.settings.limits.run.seconds.try_into().unwrap_or(i64::MAX / 4));
+    let lease_until =
+        now.saturating_add(longest.saturating_add(LEASE_MARGIN)).unwrap_or(jiff::Timestamp::MAX);
     let sandboxes = DockerSandboxes::start(DockerRun {
         settings: DockerSettings {
             image: image.clone(),
@@ -191,6 +200,7 @@ pub async fn open_sandboxes(
         history,
         active: Arc::new(move || active::alive(&alive)),
         clock: host.clock.clone(),
+        reap_every: REAP_EVERY,
     })
     .await?;
     let note = format!("Sandbox: Docker, image {image} ({}).", sandboxes.image_id());
@@ -220,18 +230,14 @@ fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
         }
         Err(error) => return Err(unavailable(format!("cannot be read: {error}"))),
     };
-    InstanceId::parse(text.trim()).map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
+    InstanceId::parse(text.trim())
+        .map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
 }
 
 /// The model of each role: live, recorded while live, or from a recording.
-pub fn open_models(
-    roles: Option<&RoleModels>,
-    record: Option<&Path>,
-    replay: Option<&Replay>,
-    host: &Host,
-) -> Result<Models, StartError> {
-    let usage = |error: &dyn std::fmt::Display| StartError::Usage(error.to_string());
-    if let Some(Replay { source, lenient }) = replay {
+pub fn open_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result<Models, StartError> {
+    let usage = |error: &dyn std::fmt::Display| StartError::usage("settings", error);
+    if let Some(Replay { source, lenient }) = &replies.replay {
         let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
         let replayer: Arc<dyn ChatModel> = Arc::new(
             match source {
@@ -242,15 +248,13 @@ pub fn open_models(
         );
         return Ok(Models { questioner: replayer.clone(), answerer: replayer.clone(), resolver: replayer });
     }
-    let Some(roles) = roles else {
-        return Err(StartError::Usage("no model is set. Set `[model] name`, or ACQUIRE_MODEL__NAME".into()));
-    };
     let open = |role| {
         let model = model_settings(role);
-        model::connect(&model, |name| host.environment.variable(name).map(str::to_owned)).map_err(|e| usage(&e))
+        model::connect(&model, |name| host.environment.variable(name).map(str::to_owned))
+            .map_err(|e| usage(&e))
     };
     // Roles with the same model share one client, and with it what its provider was found to refuse.
-    let mut opened: Vec<(&super::settings::RoleModel, Arc<dyn ChatModel>)> = Vec::new();
+    let mut opened: Vec<(&RoleModel, Arc<dyn ChatModel>)> = Vec::new();
     for (_, role) in roles.all() {
         let known = opened.iter().find(|(other, _)| same_model(other, role)).map(|(_, model)| model.clone());
         let model = match known {
@@ -260,7 +264,7 @@ pub fn open_models(
         opened.push((role, model));
     }
     let mut models: Vec<Arc<dyn ChatModel>> = opened.into_iter().map(|(_, model)| model).collect();
-    if let Some(path) = record {
+    if let Some(path) = &replies.record {
         let names: Vec<&str> = roles.all().iter().map(|(_, role)| role.name.as_str()).collect();
         let mut distinct = names.clone();
         distinct.dedup();
@@ -278,6 +282,6 @@ pub fn open_models(
     Ok(Models { questioner, answerer, resolver })
 }
 
-fn same_model(a: &super::settings::RoleModel, b: &super::settings::RoleModel) -> bool {
+fn same_model(a: &RoleModel, b: &RoleModel) -> bool {
     a.name == b.name && a.base_url == b.base_url && a.price == b.price && a.max_tokens == b.max_tokens
 }

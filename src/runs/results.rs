@@ -14,8 +14,8 @@ use crate::{
     },
     report::{self, CommentInput, PullRequestInput},
     store::{
-        AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, Results, RunFolder, RunSummary, StageSummary,
-        Strategy, write_results,
+        AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, Results, RunFolder, RunSummary,
+        StageSummary, Strategy, write_results,
     },
 };
 
@@ -28,7 +28,7 @@ pub struct Solved {
     pub folder: PathBuf,
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
-    pub diff: Option<Vec<u8>>,
+    pub patch: Option<Patch>,
     /// The command or the settings were at fault, not the run.
     pub usage: bool,
 }
@@ -112,8 +112,8 @@ pub fn finish(
             partial_diff: verdict.unfinished.map(|patch| patch.diff.as_slice()),
         },
     )?;
-    let diff = verdict.patch.map(|patch| patch.diff.clone());
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment, diff, usage: false })
+    let patch = verdict.patch.cloned();
+    Ok(Solved { summary, folder: folder.path().to_owned(), comment, patch, usage: false })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -133,7 +133,7 @@ pub fn finish_unstarted(
         partial_diff: None,
     };
     write_results(folder, &nothing)?;
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment: None, diff: None, usage })
+    Ok(Solved { summary, folder: folder.path().to_owned(), comment: None, patch: None, usage })
 }
 
 /// What becomes of the patch.
@@ -149,13 +149,15 @@ struct Verdict<'a> {
 
 impl<'a> Verdict<'a> {
     fn of(report: &'a RunReport, scanner: &Scanner) -> Self {
-        let mut verdict = Self { outcome: Outcome::NoPatch, patch: None, unfinished: None, secrets: Vec::new() };
+        let mut verdict =
+            Self { outcome: Outcome::NoPatch, patch: None, unfinished: None, secrets: Vec::new() };
         match (&report.error, &report.resolved) {
             (Some(RunError::Cancelled), _) => verdict.outcome = Outcome::Cancelled,
             (Some(_), _) => verdict.outcome = Outcome::Failed,
             (None, None) => verdict.outcome = Outcome::KnowledgeOnly,
             (None, Some(Resolved { patch: Some(patch), submitted, .. })) => {
-                verdict.secrets = scanner.scan_diff(&patch.diff).into_iter().map(|found| found.file).collect();
+                verdict.secrets =
+                    scanner.scan_patch(&patch.diff).into_iter().map(|found| found.path).collect();
                 verdict.secrets.dedup();
                 if !verdict.secrets.is_empty() {
                 } else if *submitted {

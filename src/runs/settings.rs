@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use crate::{
     agent::ledger::{Cap, Ledger},
-    config::{AgentLimits, Environment, Role, RoleModel, Settings},
+    config::{AgentLimits, ConfigError, Environment, Role, RoleModel, Settings},
     domain::{AgentName, Money},
     method::context::{self, AgentSettings, QuestionerSettings},
     model::ModelSettings,
 };
-
-use super::StartError;
 
 /// The model that each role asks.
 pub struct RoleModels {
@@ -20,9 +18,25 @@ pub struct RoleModels {
 }
 
 impl RoleModels {
-    pub fn of(settings: &Settings, environment: &Environment) -> Result<Self, StartError> {
-        let of = |role| settings.model_of(role, environment).map_err(|e| StartError::Usage(e.to_string()));
-        Ok(Self { questioner: of(Role::Questioner)?, answerer: of(Role::Answerer)?, resolver: of(Role::Resolver)? })
+    pub fn of(settings: &Settings, environment: &Environment) -> Result<Self, ConfigError> {
+        let of = |role| settings.model_of(role, environment);
+        Ok(Self {
+            questioner: of(Role::Questioner)?,
+            answerer: of(Role::Answerer)?,
+            resolver: of(Role::Resolver)?,
+        })
+    }
+
+    /// Temperatures and limits where replies come from a recording: no model and no key are needed then.
+    pub fn of_recording(settings: &Settings, environment: &Environment) -> Result<Self, ConfigError> {
+        let mut settings = settings.clone();
+        let model = &mut settings.model;
+        model.name = "recorded".into();
+        for own in [&mut model.questioner, &mut model.answerer, &mut model.resolver] {
+            (own.name, own.base_url, own.api_key, own.api_key_env) = (None, None, None, None);
+        }
+        model.api_key_env.clear();
+        Self::of(&settings, environment)
     }
 
     pub fn all(&self) -> [(&'static str, &RoleModel); 3] {

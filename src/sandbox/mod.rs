@@ -4,6 +4,7 @@
 //! ([`session`], [`wire`]) and what it promises is the same for all of them.
 
 pub mod docker;
+pub mod namespaces;
 pub mod text;
 
 pub(crate) mod session;

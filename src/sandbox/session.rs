@@ -27,6 +27,8 @@ use crate::{
 const HOST_GRACE: Duration = Duration::from_secs(5);
 /// How long `git update-index` may take after the fill, on top of the session's patience.
 const PREPARE_GRACE: Duration = Duration::from_secs(60);
+/// How long a supervisor may take to exit when the host hangs up.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Longest command text, in bytes. Linux itself refuses an argument of 128 KiB, which is an outcome.
 const MAX_COMMAND: usize = 8 << 20;
 /// Frames are gathered up to this many bytes before they are written.
@@ -256,12 +258,15 @@ impl Session {
         let mut channel = self.channel.lock().await;
         channel.broken = Some("it was closed".into());
         let Channel { from, to, .. } = &mut *channel;
+        let mut to = std::mem::replace(to, BufWriter::new(Box::new(tokio::io::sink())));
         let farewell = async {
-            // An error means that the other side is gone, which is what is wanted.
+            // Some streams end by this, others (pipes) when they are dropped. An error means that the other
+            // side is gone, which is what is wanted.
             let _ = to.shutdown().await;
+            drop(to);
             let _ = tokio::io::copy(from, &mut tokio::io::sink()).await;
         };
-        let _ = timeout(self.patience, farewell).await;
+        let _ = timeout(FAREWELL, farewell).await;
     }
 
     fn within_budget(&self) -> Result<(), SandboxError> {

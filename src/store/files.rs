@@ -21,6 +21,7 @@ use super::{Redactor, atomic, file_error, redact, trajectory::Trajectory, trees:
 /// A run's folder, held by this process alone until it is dropped or the process ends.
 ///
 /// Work on the disk happens on threads that may block.
+#[derive(Clone)]
 pub struct RunFolder(Arc<Folder>);
 
 struct Folder {

@@ -17,6 +17,8 @@ pub struct Results<'a> {
     pub pull_request: Option<&'a str>,
     /// Has passed the gate: a diff with a secret in it never comes here, and it is written as it is.
     pub diff: Option<&'a [u8]>,
+    /// Unfinished work of a Resolver that a limit ended; the same holds for it.
+    pub partial_diff: Option<&'a [u8]>,
 }
 
 /// Writes all files of `results`, each atomically, `run.json` last: where it stands, the others do too.
@@ -30,6 +32,7 @@ pub fn write_results(folder: &RunFolder, results: &Results) -> Result<(), StoreE
     put(folder, "comment.md", results.comment.map(redacted))?;
     put(folder, "pull-request.md", results.pull_request.map(redacted))?;
     put(folder, "patch.diff", results.diff.map(<[u8]>::to_vec))?;
+    put(folder, "patch.partial.diff", results.partial_diff.map(<[u8]>::to_vec))?;
     put(folder, "run.json", Some(json(folder, "run.json", results.run)?))
 }
 
@@ -81,6 +84,7 @@ mod tests {
             comment: Some("c"),
             pull_request: Some("p"),
             diff: Some(b"\xff"),
+            partial_diff: None,
         };
         write_results(&folder, &full).unwrap();
         assert_eq!(
@@ -115,6 +119,7 @@ mod tests {
             comment: Some("hunter2"),
             pull_request: Some("hunter2"),
             diff: None,
+            partial_diff: None,
         };
         write_results(&folder, &results).unwrap();
         for name in ["run.json", "knowledge.json", "comment.md", "pull-request.md"] {

@@ -69,7 +69,7 @@ async fn an_engine_that_stops_during_a_command_is_a_lost_sandbox_at_once() {
 
     // The engine is back: the resumed run removes what the first process could not.
     let resumed = installation.start(RunOf { run, ..installation.run() }).await.unwrap();
-    assert_eq!(output(&resolver(&resumed).await, "cat README.md").await, "An example.\n");
+    assert_eq!(output(&resolver(&resumed).await, "cat README.md").await, "# Example\n");
     resumed.close().await;
     installation.nothing_is_left().await;
 }

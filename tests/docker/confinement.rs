@@ -172,7 +172,7 @@ async fn s_14_no_container_is_shared_between_runs_or_agents() {
 
     // The end of one run is not the other's.
     first.close().await;
-    assert_eq!(output(&sandboxes[4], "cat README.md").await, "An example.\n");
+    assert_eq!(output(&sandboxes[4], "cat README.md").await, "# Example\n");
     second.close().await;
     installation.nothing_is_left().await;
 }

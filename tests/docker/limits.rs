@@ -74,7 +74,7 @@ async fn r_ex_6_a_container_that_was_killed_is_a_lost_sandbox_and_a_fresh_one_op
     assert!(matches!(sandbox.run("true", LIMITS).await, Err(SandboxError::Lost(_))));
     sandbox.close().await;
     let fresh = resolver(&sandboxes).await;
-    assert_eq!(output(&fresh, "cat README.md").await, "An example.\n");
+    assert_eq!(output(&fresh, "cat README.md").await, "# Example\n");
     sandboxes.close().await;
     installation.nothing_is_left().await;
 }

@@ -69,7 +69,7 @@ async fn reaper_a_run_that_is_resumed_first_removes_what_it_had() {
     // The run counts as active, so only its own start may tell what is left of it from what is new.
     let active = Some(BTreeSet::from([run.clone()]));
     let resumed = installation.start(RunOf { run, active, ..installation.run() }).await.unwrap();
-    assert_eq!(output(&resolver(&resumed).await, "cat README.md").await, "An example.\n");
+    assert_eq!(output(&resolver(&resumed).await, "cat README.md").await, "# Example\n");
     let containers: BTreeSet<_> = installation.containers().await.into_iter().filter_map(|c| c.id).collect();
     assert!(containers.is_disjoint(&left));
     resumed.close().await;

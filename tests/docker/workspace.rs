@@ -1,5 +1,7 @@
 //! The workspace: what it holds, who may write to it, how long it lives.
 
+use std::sync::Arc;
+
 use acquire::{
     domain::{AgentName, TreeChanges},
     method::ports::{Access, CommandExit, ListedKind, SandboxError, Sandboxes, Since},
@@ -8,11 +10,8 @@ use acquire::{
 
 use crate::{
     needs_engine,
-    support::{
-        Installation, LIMITS, RunOf, answerer, output, resolver, settings,
-        source::{MemorySource, file},
-        text,
-    },
+    sandbox_conformance::{MemoryTree, change},
+    support::{Installation, LIMITS, RunOf, answerer, output, resolver, settings, text},
 };
 
 #[tokio::test]
@@ -22,10 +21,7 @@ async fn decision_3_each_workspace_holds_the_tree_and_belongs_to_the_user_inside
     let sandboxes = installation.start(installation.run()).await.unwrap();
     let (answerer, resolver) = (answerer(&sandboxes, 1).await, resolver(&sandboxes).await);
     for sandbox in [&answerer, &resolver] {
-        assert_eq!(
-            output(sandbox, "pwd; bin/hello; cat README.md").await,
-            "/workspace\nhello\nAn example.\n"
-        );
+        assert_eq!(output(sandbox, "pwd; ./run.sh; cat README.md").await, "/workspace\nrun\n# Example\n");
         assert_eq!(output(sandbox, "id -u; stat -c %u:%g . README.md").await, "1000\n1000:1000\n1000:1000\n");
     }
     sandboxes.close().await;
@@ -50,7 +46,7 @@ async fn s_13_answerers_cannot_write_to_the_workspace_by_the_kernel() {
         assert_ne!(outcome.exit, CommandExit::Code(0), "{attempt}");
         assert!(text(&outcome).contains("Read-only file system"), "{attempt}: {}", text(&outcome));
     }
-    assert_eq!(output(&answerer, "ls").await, "README.md\nbin\nsrc\n");
+    assert_eq!(output(&answerer, "ls").await, "README.md\nlink\nrun.sh\nsrc\nway-out\n");
     sandboxes.close().await;
 }
 
@@ -67,9 +63,9 @@ async fn decision_3_all_answerers_share_one_volume_and_each_resolver_has_its_own
     assert_eq!((count("-tree-"), count("-workspace-")), (1, 2), "{names:?}");
 
     output(&one, "echo mine > README.md").await;
-    assert_eq!(output(&other, "cat README.md").await, "An example.\n");
+    assert_eq!(output(&other, "cat README.md").await, "# Example\n");
     for answerer in [first, second, third] {
-        assert_eq!(output(&answerer, "cat README.md").await, "An example.\n");
+        assert_eq!(output(&answerer, "cat README.md").await, "# Example\n");
     }
     sandboxes.close().await;
     installation.nothing_is_left().await;
@@ -81,7 +77,7 @@ async fn decision_3_the_holder_keeps_the_tree_while_no_answerer_uses_it() {
     let installation = Installation::new().await;
     let sandboxes = installation.start(installation.run()).await.unwrap();
     answerer(&sandboxes, 1).await.close().await;
-    assert_eq!(output(&answerer(&sandboxes, 2).await, "cat README.md").await, "An example.\n");
+    assert_eq!(output(&answerer(&sandboxes, 2).await, "cat README.md").await, "# Example\n");
     sandboxes.close().await;
 }
 
@@ -92,7 +88,7 @@ async fn decision_3_a_tree_whose_holder_was_killed_is_filled_again() {
     let sandboxes = installation.start(installation.run()).await.unwrap();
     answerer(&sandboxes, 1).await.close().await;
     installation.kill(&installation.container("holder").await).await;
-    assert_eq!(output(&answerer(&sandboxes, 2).await, "cat README.md").await, "An example.\n");
+    assert_eq!(output(&answerer(&sandboxes, 2).await, "cat README.md").await, "# Example\n");
     sandboxes.close().await;
     installation.nothing_is_left().await;
 }
@@ -116,10 +112,11 @@ async fn decision_3_workspace_quota_is_enforced_in_bytes_and_in_files() {
 async fn decision_3_a_repository_larger_than_its_workspace_is_refused_and_leaves_nothing() {
     needs_engine!();
     let installation = Installation::new().await;
-    let large = MemorySource::new(vec![file("large", &"x".repeat(3 << 20))]);
+    let large = MemoryTree::of_size(3 << 20);
     let of = RunOf {
         settings: DockerSettings { workspace_mib: Some(1), ..settings() },
-        source: large,
+        history: large.history_now(),
+        source: Arc::new(large),
         ..installation.run()
     };
     let sandboxes = installation.start(of).await.unwrap();
@@ -129,7 +126,8 @@ async fn decision_3_a_repository_larger_than_its_workspace_is_refused_and_leaves
     {
         let error = sandboxes.open(&agent, access, &TreeChanges::default()).await.err().unwrap();
         assert!(matches!(error, SandboxError::Limit(_)), "{error:?}");
-        assert!(error.to_string().contains("raise sandbox.workspace_mib"), "{error}");
+        assert!(error.to_string().starts_with("the workspace is full: cannot write large"), "{error}");
+        assert!(error.to_string().contains("sandbox.workspace_mib"), "{error}");
     }
     assert_eq!(installation.objects().await, before);
     sandboxes.close().await;
@@ -158,11 +156,9 @@ async fn history_can_be_read_by_all_and_written_by_none() {
     let installation = Installation::new().await;
     let sandboxes = installation.start(installation.run()).await.unwrap();
     for sandbox in [answerer(&sandboxes, 1).await, resolver(&sandboxes).await] {
-        assert_eq!(
-            output(&sandbox, "cat $(cat .git/objects/info/alternates)/pack/pack-1.pack").await,
-            "history"
-        );
-        let outcome = sandbox.run("echo x > /history/pack/x", LIMITS).await.unwrap();
+        assert_eq!(output(&sandbox, "git log --format=%s; git status --short").await, "Start\n");
+        assert_eq!(output(&sandbox, "cat .git/objects/info/alternates").await, "/history\n");
+        let outcome = sandbox.run("echo x > /history/x", LIMITS).await.unwrap();
         assert!(text(&outcome).contains("Read-only file system"), "{}", text(&outcome));
     }
     sandboxes.close().await;
@@ -174,11 +170,14 @@ async fn a_resumed_agent_finds_the_base_tree_and_its_saved_changes() {
     let installation = Installation::new().await;
     let sandboxes = installation.start(installation.run()).await.unwrap();
     let changes = TreeChanges {
-        changed: vec![file("src/app.py", "fixed\n"), file("src/new.py", "new\n")],
+        changed: vec![change("src/main.py", "fixed\n"), change("src/new.py", "new\n")],
         removed: vec!["README.md".into()],
     };
     let resolver = sandboxes.open(&AgentName::resolver(), Access::ReadWrite, &changes).await.unwrap();
-    assert_eq!(output(&resolver, "cat src/app.py src/new.py; ls").await, "fixed\nnew\nbin\nsrc\n");
+    assert_eq!(
+        output(&resolver, "cat src/main.py src/new.py; ls").await,
+        "fixed\nnew\nlink\nrun.sh\nsrc\nway-out\n"
+    );
 
     // Against the base, so that the patch is whole; a file that was already saved is not new to save.
     let mut listed = resolver.list_changes(Since::Base).await.unwrap();
@@ -187,7 +186,7 @@ async fn a_resumed_agent_finds_the_base_tree_and_its_saved_changes() {
         .iter()
         .map(|entry| (String::from_utf8_lossy(&entry.path).into_owned(), entry.kind == ListedKind::Removed))
         .collect();
-    let expected = [("README.md", true), ("src/app.py", false), ("src/new.py", false)];
+    let expected = [("README.md", true), ("src/main.py", false), ("src/new.py", false)];
     assert_eq!(listed, expected.map(|(path, removed)| (path.to_owned(), removed)));
     assert_eq!(resolver.list_changes(Since::LastListing).await.unwrap(), []);
     sandboxes.close().await;
@@ -198,7 +197,7 @@ async fn read_only_sandboxes_take_no_changes() {
     needs_engine!();
     let installation = Installation::new().await;
     let sandboxes = installation.start(installation.run()).await.unwrap();
-    let changes = TreeChanges { changed: vec![file("a", "b")], removed: vec![] };
+    let changes = TreeChanges { changed: vec![change("a", "b")], removed: vec![] };
     let error = sandboxes.open(&AgentName::answerer(1), Access::ReadOnly, &changes).await.err().unwrap();
     assert!(error.to_string().contains("cannot take changes"), "{error}");
     sandboxes.close().await;

@@ -106,14 +106,11 @@ async fn a_file_is_read_as_of_the_commit() {
         assert_eq!(read(none, 1000).await.unwrap(), None, "{none}");
     }
     let entries = tree.entries().await.unwrap();
-    let listed: Vec<_> = entries.iter().map(|e| (String::from_utf8_lossy(&e.path), e.mode.git(), e.size)).collect();
+    let listed: Vec<_> =
+        entries.iter().map(|e| (String::from_utf8_lossy(&e.path), e.mode.git(), e.size)).collect();
     assert_eq!(
         listed,
-        [
-            ("caf\u{e9}".into(), 0o100644, 2),
-            ("link".into(), 0o120000, 11),
-            ("src/a".into(), 0o100644, 3)
-        ]
+        [("caf\u{e9}".into(), 0o100644, 2), ("link".into(), 0o120000, 11), ("src/a".into(), 0o100644, 3)]
     );
 }
 

@@ -107,7 +107,13 @@ struct Responder {
 
 /// All text of a request's messages.
 pub fn all_text(request: &Value) -> String {
-    request["messages"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+    request["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["content"].as_str().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 impl Responder {
@@ -115,7 +121,8 @@ impl Responder {
         if request.get("tools").and_then(Value::as_array).is_none_or(Vec::is_empty) {
             return Who::Questioner;
         }
-        let submit = request["tools"].as_array().unwrap().iter().find(|t| t["function"]["name"] == "submit").unwrap();
+        let submit =
+            request["tools"].as_array().unwrap().iter().find(|t| t["function"]["name"] == "submit").unwrap();
         if submit["function"]["parameters"]["properties"].get("citations").is_none() {
             return Who::Resolver;
         }
@@ -129,13 +136,15 @@ impl Respond for Responder {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let request: Value = serde_json::from_slice(&request.body).unwrap();
         let who = self.who(&request);
-        let turn = request["messages"].as_array().unwrap().iter().filter(|m| m["role"] == "assistant").count();
+        let turn =
+            request["messages"].as_array().unwrap().iter().filter(|m| m["role"] == "assistant").count();
         let replies = match &who {
             Who::Questioner => &self.script.questioner,
             Who::Answerer(key) => &self.script.answerers[key],
             Who::Resolver => &self.script.resolver,
         };
-        let reply = replies.get(turn).or(replies.last()).unwrap_or_else(|| panic!("nothing is scripted for {who:?}"));
+        let reply =
+            replies.get(turn).or(replies.last()).unwrap_or_else(|| panic!("nothing is scripted for {who:?}"));
         self.seen.lock().unwrap().push((who, request));
         template(reply, turn)
     }

@@ -97,7 +97,7 @@ fn opening(context: &RunContext, question: &Question) -> Vec<Message> {
                     issue => context.issue_text(),
                     environment => context.environment.as_str(),
                     category => category.as_ref().and_then(Value::as_str),
-                    question => question.text.as_str(),
+                    question => context.fence.fence("question", &question.text),
                     why => question.why.as_str(),
                 },
             ),

@@ -9,16 +9,18 @@ use serde_json::Value;
 
 use crate::{
     agent::{
-        Agent, Exit, prompt,
+        Agent, Exit,
+        harvest::Harvest,
+        prompt,
         shell::Shell,
         workbench::{SeenCommand, Workbench},
     },
-    domain::{AgentName, AnswerStatus, Check, Knowledge},
+    domain::{AgentName, AnswerStatus, Check, Knowledge, LeftOut},
     method::{
         context::{AgentReport, RunContext, RunError},
         ports::{
-            Access, CallContext, CommandExit, CommandLimits, Ended, Message, Resolver, Tool, ToolError,
-            ToolOutcome, ToolSpec,
+            Access, CallContext, CommandExit, CommandLimits, Ended, Message, Resolver, SandboxError, Tool,
+            ToolError, ToolOutcome, ToolSpec,
         },
     },
 };
@@ -89,20 +91,31 @@ async fn take(
     // The tool stored it from this very type.
     let submission: Submission = submission.and_then(|s| serde_json::from_value(s).ok()).unwrap_or_default();
     let tests = bench.commands_since_last_edit().await.iter().filter_map(test_report).collect();
-    let harvest = bench.harvest(&submission.leave_out).await?;
+    let harvest = match bench.harvest(&submission.leave_out).await {
+        // What is no patch as a whole is an honest end of a run, not a failure of it.
+        Err(SandboxError::Limit(reason)) => {
+            Harvest { left_out: vec![LeftOut { path: ".".into(), reason }], ..Harvest::default() }
+        }
+        harvest => harvest?,
+    };
     let known = |id: &String| knowledge.pairs.iter().any(|pair| pair.question.id == *id);
     Ok(Resolution {
         summary: submission.summary,
         used_answers: submission.used_answers.into_iter().filter(known).collect(),
         changes: harvest.changes,
         left_out: harvest.left_out,
+        kept: harvest.kept,
         submitted,
         tests,
     })
 }
 
 fn opening(context: &RunContext, knowledge: &Knowledge) -> Vec<Message> {
-    let knowledge = if knowledge.is_empty() { String::new() } else { knowledge_block(knowledge) };
+    let knowledge = if knowledge.is_empty() {
+        String::new()
+    } else {
+        context.fence.fence("knowledge", &knowledge_block(knowledge))
+    };
     vec![
         Message::System { content: prompt::render("resolver/system.md", context! {}) },
         Message::User {

@@ -18,6 +18,8 @@ pub struct Resolution {
     /// Everything that may leave the workspace. From a Resolver that did not submit: unfinished work.
     pub changes: TreeChanges,
     pub left_out: Vec<LeftOut>,
+    /// What the Resolver asked to leave out but may not: it belongs to the repository.
+    pub kept: Vec<LeftOut>,
     pub submitted: bool,
     pub tests: Vec<TestReport>,
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::timeout;
 
 use super::{engine::Engine, spec::MIB};
 use crate::{
-    method::ports::{CommandLimits, CommandOutcome, Listed, Sandbox, SandboxError, Since},
+    method::ports::{Access, CommandLimits, CommandOutcome, Listed, Sandbox, SandboxError, Since},
     sandbox::session::Session,
 };
 
@@ -23,6 +24,7 @@ const KILLED: i64 = 137;
 pub(super) struct DockerSandbox {
     pub engine: Engine,
     pub container: String,
+    pub access: Access,
     pub memory_bytes: u64,
     /// The workspace's volume where no other sandbox uses it.
     pub own_volume: Option<String>,
@@ -36,35 +38,31 @@ impl DockerSandbox {
         state.is_ok_and(|state| state.and_then(|state| state.running) == Some(true))
     }
 
+    async fn checked<T>(&self, answer: Result<T, SandboxError>) -> Result<T, SandboxError> {
+        match answer {
+            Err(SandboxError::Lost(reason)) => Err(SandboxError::Lost(self.explain(reason).await)),
+            other => other,
+        }
+    }
+
     /// Says why a session broke off, and ends the container where it still runs (R-EX-6).
-    async fn explain(&self, error: SandboxError) -> SandboxError {
-        let SandboxError::Lost(reason) = error else { return error };
-        let exit_code = match self.engine.exit_code(&self.container, EXIT_CODE).await {
-            Ok(exit_code) => exit_code,
-            Err(error) if error.is_not_found() => {
-                return SandboxError::Lost(format!("{reason}: its container was removed"));
-            }
-            Err(error) => {
-                return SandboxError::Lost(format!(
-                    "{reason}: {error}. Start the engine again, then resume the run"
-                ));
-            }
-        };
-        let what = match exit_code {
-            Some(KILLED) => format!(
+    async fn explain(&self, reason: String) -> String {
+        let what = match self.engine.exit_code(&self.container, EXIT_CODE).await {
+            Ok(Some(KILLED)) => format!(
                 "its container was killed ({KILLED}), most likely for want of memory (the limit is {} MiB, \
                  sandbox.memory_mib)",
                 self.memory_bytes / MIB
             ),
-            Some(code) => format!("its container ended with {code}"),
-            None => match tokio::time::timeout(FAREWELL, self.engine.remove_container(&self.container)).await
-            {
+            Ok(Some(code)) => format!("its container ended with {code}"),
+            Ok(None) => match timeout(FAREWELL, self.engine.remove_container(&self.container)).await {
                 Ok(Ok(())) => "its container was ended".to_owned(),
                 Ok(Err(error)) => format!("its container could not be ended: {error}"),
                 Err(_) => "its container could not be ended in time".to_owned(),
             },
+            Err(error) if error.is_not_found() => "its container was removed".to_owned(),
+            Err(error) => format!("{error}. Start the engine again, then resume the run"),
         };
-        SandboxError::Lost(format!("{reason}: {what}"))
+        format!("{reason}: {what}")
     }
 
     async fn remove(&self) {
@@ -77,31 +75,23 @@ impl DockerSandbox {
 #[async_trait]
 impl Sandbox for DockerSandbox {
     async fn run(&self, command: &str, limits: CommandLimits) -> Result<CommandOutcome, SandboxError> {
-        match self.session.run(command, limits).await {
-            Ok(outcome) => Ok(outcome),
-            Err(error) => Err(self.explain(error).await),
-        }
+        self.checked(self.session.run(command, limits).await).await
     }
 
     async fn list_changes(&self, since: Since) -> Result<Vec<Listed>, SandboxError> {
-        match self.session.list_changes(since).await {
-            Ok(listed) => Ok(listed),
-            Err(error) => Err(self.explain(error).await),
+        if self.access == Access::ReadOnly {
+            // The kernel lets nothing change.
+            return Ok(Vec::new());
         }
+        self.checked(self.session.list_changes(since).await).await
     }
 
     async fn freeze(&self) -> Result<(), SandboxError> {
-        match self.session.freeze().await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.explain(error).await),
-        }
+        self.checked(self.session.freeze().await).await
     }
 
     async fn fetch(&self, path: &[u8], max_bytes: u64) -> Result<Vec<u8>, SandboxError> {
-        match self.session.fetch(path, max_bytes).await {
-            Ok(content) => Ok(content),
-            Err(error) => Err(self.explain(error).await),
-        }
+        self.checked(self.session.fetch(path, max_bytes).await).await
     }
 
     async fn close(&self) {
@@ -114,7 +104,7 @@ impl Sandbox for DockerSandbox {
                 tracing::warn!(volume, %error, "a volume is left to the reaper");
             }
         };
-        if tokio::time::timeout(FAREWELL, end).await.is_err() {
+        if timeout(FAREWELL, end).await.is_err() {
             tracing::warn!(container = self.container, "the engine is slow; the reaper removes what is left");
         }
     }

@@ -166,7 +166,7 @@ impl DockerSandboxes {
         &self,
         role: &str,
         workspace_volume: &str,
-        workspace_writable: bool,
+        access: Access,
     ) -> Result<DockerSandbox, SandboxError> {
         self.check_open()?;
         let spec = ContainerSpec {
@@ -176,7 +176,7 @@ impl DockerSandboxes {
             memory_bytes: spec::memory_limit(&self.settings, self.workspace),
             tmp_bytes: self.settings.tmp_mib.saturating_mul(MIB),
             workspace_volume: workspace_volume.to_owned(),
-            workspace_writable,
+            access,
             supervisor_volume: self.supervisor_volume.clone(),
             history_volume: self.history_volume.clone(),
         };
@@ -186,6 +186,7 @@ impl DockerSandboxes {
             Ok(session) => Ok(DockerSandbox {
                 engine: self.engine.clone(),
                 container,
+                access,
                 memory_bytes: spec.memory_bytes,
                 own_volume: None,
                 session,
@@ -223,7 +224,7 @@ impl DockerSandboxes {
         changes: &TreeChanges,
     ) -> Result<DockerSandbox, SandboxError> {
         volumes::create_workspace(&self.engine, &self.image, &self.owner, volume, self.workspace).await?;
-        let sandbox = match self.start_container(role, volume, true).await {
+        let sandbox = match self.start_container(role, volume, Access::ReadWrite).await {
             Ok(sandbox) => DockerSandbox { own_volume: Some(volume.to_owned()), ..sandbox },
             Err(error) => {
                 if let Err(error) = self.engine.remove_volume(volume).await {
@@ -238,8 +239,7 @@ impl DockerSandboxes {
                 sandbox.close().await;
                 Err(match error {
                     SandboxError::Limit(reason) => SandboxError::Limit(format!(
-                        "the workspace cannot be filled: {reason}. Where room is short, raise \
-                         sandbox.workspace_mib"
+                        "{reason}. The setting sandbox.workspace_mib says how much the workspace holds"
                     )),
                     other => other,
                 })
@@ -266,7 +266,7 @@ impl DockerSandboxes {
 
     async fn open_read_only(&self, agent: &AgentName) -> Result<DockerSandbox, SandboxError> {
         let volume = self.shared_volume().await?;
-        let sandbox = self.start_container(agent.as_str(), &volume, false).await?;
+        let sandbox = self.start_container(agent.as_str(), &volume, Access::ReadOnly).await?;
         // From here on the sandbox itself keeps the tree alive; had the holder died before that, the tree
         // would be empty.
         if self.shared_volume().await? != volume {

@@ -14,6 +14,7 @@ use bollard::models::{
 use sha2::{Digest, Sha256};
 
 use super::{labels::Owner, settings::DockerSettings, volumes::Workspace};
+use crate::method::ports::Access;
 
 pub(super) const MIB: u64 = 1024 * 1024;
 
@@ -50,7 +51,7 @@ pub(super) struct ContainerSpec {
     pub memory_bytes: u64,
     pub tmp_bytes: u64,
     pub workspace_volume: String,
-    pub workspace_writable: bool,
+    pub access: Access,
     pub supervisor_volume: String,
     pub history_volume: String,
 }
@@ -130,7 +131,7 @@ impl ContainerSpec {
             tmpfs: Some(self.tmpfs()),
             shm_size: Some(signed(64 * MIB)),
             mounts: Some(vec![
-                volume(&self.workspace_volume, WORKSPACE, self.workspace_writable),
+                volume(&self.workspace_volume, WORKSPACE, self.access == Access::ReadWrite),
                 volume(&self.supervisor_volume, SUPERVISOR_MOUNT, false),
                 volume(&self.history_volume, HISTORY, false),
             ]),
@@ -143,7 +144,8 @@ impl ContainerSpec {
     }
 
     /// `/tmp`, and an empty one at every path where the image asks for a volume: an anonymous volume
-    /// there would be writable, without a limit, and on the host's disk.
+    /// there would be writable, without a limit, and on the host's disk. The engine's folder of message
+    /// queues, which everyone may write to, is covered.
     fn tmpfs(&self) -> HashMap<String, String> {
         let options =
             format!("rw,exec,nosuid,nodev,mode=1777,size={},nr_inodes={TMP_INODES}", self.tmp_bytes);
@@ -155,6 +157,7 @@ impl ContainerSpec {
             .filter(|path| !taken.contains(path))
             .chain(["/tmp"])
             .map(|path| (path.to_owned(), options.clone()))
+            .chain([("/dev/mqueue".to_owned(), "ro,noexec,nosuid,nodev,size=4096".to_owned())])
             .collect()
     }
 }
@@ -198,7 +201,7 @@ mod tests {
             memory_bytes: 4096 * MIB,
             tmp_bytes: 256 * MIB,
             workspace_volume: "w".into(),
-            workspace_writable: false,
+            access: Access::ReadOnly,
             supervisor_volume: "s".into(),
             history_volume: "h".into(),
         }
@@ -238,7 +241,7 @@ mod tests {
         for weaker in [
             ContainerSpec { pids: 513, ..spec() },
             ContainerSpec { memory_bytes: 1, ..spec() },
-            ContainerSpec { workspace_writable: true, ..spec() },
+            ContainerSpec { access: Access::ReadWrite, ..spec() },
         ] {
             assert_ne!(weaker.posture(), posture);
         }
@@ -258,7 +261,7 @@ mod tests {
         let tmpfs = ContainerSpec { image, ..spec() }.tmpfs();
         let mut paths: Vec<_> = tmpfs.keys().map(String::as_str).collect();
         paths.sort_unstable();
-        assert_eq!(paths, ["/data", "/tmp"]);
+        assert_eq!(paths, ["/data", "/dev/mqueue", "/tmp"]);
         assert!(tmpfs["/data"].contains("size=268435456"));
     }
 

@@ -80,7 +80,7 @@ pub(super) async fn create_workspace(
 ) -> Result<(), SandboxError> {
     engine.create_volume(request(owner, name, workspace.driver_options())).await?;
     if let Workspace::Disk { .. } = workspace {
-        stage(engine, image, owner, name, Access::Owned, vec![]).await?;
+        stage(engine, image, owner, name, Root::OfUser, vec![]).await?;
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ pub(super) async fn create_filled(
     content: Vec<Entry>,
 ) -> Result<(), SandboxError> {
     engine.create_volume(request(owner, name, None)).await?;
-    stage(engine, image, owner, name, Access::ReadAndExecute, content).await
+    stage(engine, image, owner, name, Root::OfRoot, content).await
 }
 
 fn request(
@@ -131,11 +131,13 @@ pub(super) enum Entry {
     },
 }
 
-/// Who may do what with the root of a staged volume.
+/// Whose a staged volume's own folder is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Owned,
-    ReadAndExecute,
+enum Root {
+    /// The user's inside.
+    OfUser,
+    /// Root's; everyone else may look.
+    OfRoot,
 }
 
 /// Unpacks `content` into a volume by way of a container that never runs.
@@ -144,7 +146,7 @@ async fn stage(
     image: &Image,
     owner: &Owner,
     volume_name: &str,
-    access: Access,
+    root: Root,
     content: Vec<Entry>,
 ) -> Result<(), SandboxError> {
     let body = ContainerCreateBody {
@@ -163,7 +165,7 @@ async fn stage(
     let bytes: u64 = content.iter().map(Entry::size).sum();
     // Generous: a megabyte a second.
     let patience = Duration::from_secs(60 + bytes / MIB);
-    let archive = archive(access, content)?;
+    let archive = archive(root, content)?;
     let uploaded = engine.upload(&id, "/", patience, archive).await;
     let removed = engine.remove_container(&id).await;
     uploaded?;
@@ -212,12 +214,12 @@ fn header(
 
 /// The tar stream of `content`, which lies in the folder [`STAGE`]. Files are read as the stream goes on.
 fn archive(
-    access: Access,
+    root: Root,
     content: Vec<Entry>,
 ) -> Result<impl stream::Stream<Item = io::Result<Bytes>> + Send + 'static, SandboxError> {
-    let (mode, owner) = match access {
-        Access::Owned => (0o755, USER),
-        Access::ReadAndExecute => (0o555, 0),
+    let (mode, owner) = match root {
+        Root::OfUser => (0o755, USER),
+        Root::OfRoot => (0o555, 0),
     };
     let root = header("", tar::EntryType::Directory, 0, mode, owner)?;
     let mut parts = vec![once(root.as_bytes().to_vec())];
@@ -325,7 +327,7 @@ mod tests {
         std::fs::write(folder.path().join("pack/a.pack"), vec![7; 100_000]).unwrap();
         let mut content = entries_below(folder.path().to_owned()).await.unwrap();
         content.push(Entry::Program { path: "supervisor".into(), content: b"\x7fELF" });
-        let stream = archive(Access::ReadAndExecute, content).unwrap();
+        let stream = archive(Root::OfRoot, content).unwrap();
         let bytes: Vec<Bytes> = stream.try_collect().await.unwrap();
         let bytes = bytes.concat();
 
@@ -351,7 +353,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_cannot_be_read_breaks_the_archive_instead_of_cutting_it() {
         let missing = Entry::File { path: "a".into(), from: "/nonexistent/a".into(), size: 5 };
-        let stream = archive(Access::Owned, vec![missing]).unwrap();
+        let stream = archive(Root::OfUser, vec![missing]).unwrap();
         assert!(stream.try_collect::<Vec<Bytes>>().await.is_err());
     }
 

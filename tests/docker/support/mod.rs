@@ -1,11 +1,9 @@
 //! What the tests of the Docker sandbox are told with.
 
 pub mod engine_proxy;
-pub mod source;
 
 use std::{
     collections::BTreeSet,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -17,6 +15,7 @@ use acquire::{
     domain::{AgentName, RunId, TreeChanges},
     method::ports::{
         Access, Clock, CommandExit, CommandLimits, CommandOutcome, History, Sandbox, SandboxError, Sandboxes,
+        SourceTree,
     },
     sandbox::docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
 };
@@ -30,7 +29,7 @@ use bollard::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use self::source::MemorySource;
+use crate::sandbox_conformance::MemoryTree;
 
 pub const LIMITS: CommandLimits = CommandLimits { timeout: Duration::from_secs(30), keep_bytes: 5_000 };
 
@@ -68,14 +67,14 @@ impl Clock for WallClock {
 pub struct Installation {
     pub instance: InstanceId,
     pub docker: Docker,
-    folder: tempfile::TempDir,
     runs: AtomicU32,
 }
 
 /// What differs from run to run in a test.
 pub struct RunOf {
     pub settings: DockerSettings,
-    pub source: MemorySource,
+    pub source: Arc<dyn SourceTree>,
+    pub history: History,
     pub run: RunId,
     pub lease_until: Timestamp,
     pub active: Option<BTreeSet<RunId>>,
@@ -87,23 +86,18 @@ impl Installation {
         let random = hex::encode(rand_bytes());
         let instance = InstanceId::parse(&format!("test-{random}")).unwrap();
         let docker = Docker::connect_with_defaults().unwrap().negotiate_version().await.unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("pack")).unwrap();
-        std::fs::write(folder.path().join("pack/pack-1.pack"), "history").unwrap();
-        Self { instance, docker, folder, runs: AtomicU32::new(0) }
-    }
-
-    pub fn history(&self) -> PathBuf {
-        self.folder.path().to_owned()
+        Self { instance, docker, runs: AtomicU32::new(0) }
     }
 
     /// A run with the defaults of these tests, active, with an hour's lease.
     pub fn run(&self) -> RunOf {
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         let run = RunId::try_from(format!("{}-{number}", self.instance.as_str())).unwrap();
+        let tree = MemoryTree::example();
         RunOf {
             settings: settings(),
-            source: MemorySource::example(),
+            history: tree.history_now(),
+            source: Arc::new(tree),
             active: Some(BTreeSet::from([run.clone()])),
             run,
             lease_until: Timestamp::now() + SignedDuration::from_hours(1),
@@ -117,8 +111,8 @@ impl Installation {
             instance: self.instance.clone(),
             run: of.run,
             lease_until: of.lease_until,
-            source: Arc::new(of.source),
-            history: History { objects: self.history(), note: None },
+            source: of.source,
+            history: of.history,
             active: Arc::new(move || of.active.clone()),
             clock: Arc::new(WallClock),
             reap_every: of.reap_every,

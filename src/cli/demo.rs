@@ -1,0 +1,142 @@
+//! `acquire demo`: a whole run offline. A small project with a real bug, an issue, and a model's replies that
+//! were recorded in a real run; everything else (git, sandbox, checks, tests) happens here and now.
+
+use std::{path::Path, process::ExitCode, sync::Arc};
+
+use anyhow::Context;
+
+use crate::{
+    config::{self, Environment, SandboxKind},
+    domain::{Change, FileMode, RepoPath, RunId, TreeChanges},
+    method::ports::Clock,
+    repo::create_repository,
+    report,
+    runs::{
+        self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start, StartError,
+        Trial,
+    },
+};
+
+use super::{
+    args,
+    process::{self, CANCELLED, SystemClock, UsageError},
+    progress,
+    solve::exit_code,
+};
+
+macro_rules! project {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_bytes!(concat!("../../demo/project/", $path)))),*]
+    };
+}
+
+/// The example project, file by file.
+const PROJECT: &[(&str, &[u8])] = project![
+    ".gitignore",
+    "CHANGELOG.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "README.md",
+    "src/error.rs",
+    "src/format.rs",
+    "src/lib.rs",
+    "src/parse.rs",
+    "src/units.rs",
+    "tests/durations.rs",
+];
+const ISSUE: &str = include_str!("../../demo/issue.md");
+/// What the issue asks for, as tests that no agent saw.
+const ACCEPTANCE: &[u8] = include_bytes!("../../demo/acceptance.rs");
+const REPLIES: &str = include_str!("../../demo/replies.jsonl");
+const TEST_COMMAND: &str = "cargo test --offline --quiet 2>&1";
+
+pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
+    let environment = Environment::of_process()?;
+    // The demo must not depend on what an operator has set: it asks no model and no Docker.
+    let mut settings = config::Settings::default();
+    settings.paths.cache.clone_from(
+        &config::load(None, &environment).map_or_else(|_| Default::default(), |l| l.settings.paths.cache),
+    );
+    let random = process::random()?;
+    let clock = SystemClock::start();
+    let id = RunId::new(clock.now(), random.run_id);
+    let folder =
+        environment.working_folder.join(demo.out.unwrap_or_else(|| settings.paths.runs.join(id.as_str())));
+    lay_out(&folder).await?;
+    let request = Request {
+        repo: folder.join("repo").to_string_lossy().into_owned(),
+        issue: IssueSource::File(folder.join("issue.md")),
+        base: None,
+        knowledge: KnowledgeKind::Qa,
+        questions: settings.method.questions as usize,
+        patch: true,
+        image: None,
+        sandbox: SandboxKind::Namespaces,
+    };
+    let source = ReplaySource::Text { name: "the demo's recording", text: REPLIES };
+    let replies = Replies { record: None, replay: Some(Replay { source, lenient: false }) };
+    let redact = runs::redactor(runs::scanner(&settings, &environment));
+    let host = Host {
+        settings,
+        progress: progress::on_stderr(redact, &environment),
+        environment,
+        clock: Arc::new(clock),
+        cancel: process::cancel_on_signals()?,
+        random,
+    };
+    let start = Start::Fresh { request: request.clone(), folder: folder.clone() };
+    let solved = match runs::solve(start, replies, host.clone()).await {
+        Ok(solved) => solved,
+        Err(StartError::Usage { text, .. }) => return Err(UsageError(text).into()),
+        Err(StartError::Cancelled) => return Ok(ExitCode::from(CANCELLED)),
+        Err(error @ StartError::Failed { .. }) => return Err(error.into()),
+    };
+    if demo.json {
+        println!("{}", serde_json::to_string_pretty(&solved.summary)?);
+        return Ok(exit_code(&solved));
+    }
+    let acceptance = TreeChanges {
+        changed: vec![Change {
+            path: b"tests/acceptance.rs".to_vec(),
+            mode: FileMode::Regular,
+            content: ACCEPTANCE.to_vec(),
+        }],
+        removed: Vec::new(),
+    };
+    let trials = match &solved.patch {
+        Some(patch) => {
+            runs::try_out(Trial { request, patch, beside: acceptance, command: TEST_COMMAND }, &host).await?
+        }
+        None => Vec::new(),
+    };
+    let shown = report::demo(&report::DemoInput {
+        summary: &solved.summary,
+        folder: &solved.folder,
+        recorded: report::recorded_with(REPLIES),
+        comment: solved.comment.as_deref(),
+        diff: solved.patch.as_ref().map(|patch| patch.diff.as_slice()),
+        test_command: TEST_COMMAND,
+        trials: &trials,
+    });
+    println!("{shown}");
+    Ok(exit_code(&solved))
+}
+
+/// Puts the example repository and its issue below `folder`.
+async fn lay_out(folder: &Path) -> anyhow::Result<()> {
+    let repo = folder.join("repo");
+    if repo.exists() {
+        return Err(
+            UsageError(format!("{} is there already; name another folder by --out", repo.display())).into()
+        );
+    }
+    std::fs::create_dir_all(&repo).with_context(|| format!("{} cannot be made", repo.display()))?;
+    let issue = folder.join("issue.md");
+    std::fs::write(&issue, ISSUE).with_context(|| format!("{} cannot be written", issue.display()))?;
+    let files = PROJECT
+        .iter()
+        .map(|(path, content)| Ok((RepoPath::parse(path)?, FileMode::Regular, content.to_vec())))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    create_repository(repo, files, "kettle 0.3.1\n".into()).await?;
+    Ok(())
+}

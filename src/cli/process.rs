@@ -1,0 +1,82 @@
+//! What commands need of the process: time, randomness, signals, logs.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::{method::ports::Clock, runs::Random};
+
+/// Exit code of a cancelled run, as shells give it for Ctrl-C.
+pub const CANCELLED: u8 = 130;
+
+/// The command or the settings are at fault: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// The machine's clock.
+pub struct SystemClock(Instant);
+
+impl SystemClock {
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Warnings go to stderr; `RUST_LOG` takes the filters of `tracing`, such as `acquire=debug`.
+pub fn start_logging() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+}
+
+/// Runs a command to its end.
+pub fn block_on<T>(command: impl Future<Output = T>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Runtime::new().context("the async runtime cannot start")?;
+    let ended = runtime.block_on(command);
+    // A blocking call that was given up must not hold the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(ended)
+}
+
+pub fn random() -> anyhow::Result<Random> {
+    let mut random = Random { run_id: [0; 3], fence: [0; 16] };
+    for bytes in [random.run_id.as_mut_slice(), random.fence.as_mut_slice()] {
+        getrandom::fill(bytes).map_err(|e| anyhow::anyhow!("the system gives no random bytes: {e}"))?;
+    }
+    Ok(random)
+}
+
+/// Cancels at the first SIGINT or SIGTERM, and ends the process at the second.
+pub fn cancel_on_signals() -> anyhow::Result<CancellationToken> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let cancel = CancellationToken::new();
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be listened to")?;
+    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be listened to")?;
+    let token = cancel.clone();
+    tokio::spawn(async move {
+        for first in [true, false] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if !first {
+                std::process::exit(CANCELLED.into());
+            }
+            eprintln!("acquire: stopping; once more ends at once");
+            token.cancel();
+        }
+    });
+    Ok(cancel)
+}

@@ -1,0 +1,100 @@
+//! `acquire solve`: a whole run without writes to GitHub.
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use crate::{
+    config::{self, Environment},
+    domain::RunId,
+    method::ports::Clock,
+    report,
+    runs::{
+        self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Solved, Start,
+        StartError,
+    },
+    store::Outcome,
+};
+
+use super::{
+    args,
+    process::{self, CANCELLED, SystemClock, UsageError},
+    progress,
+};
+
+pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
+    let environment = Environment::of_process()?;
+    let settings =
+        config::load(solve.config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?.settings;
+    let redact = runs::redactor(runs::scanner(&settings, &environment));
+    let random = process::random()?;
+    let clock = SystemClock::start();
+    let start = match solve.folder {
+        args::Folder::Resume { folder, .. } => Start::Resume { folder },
+        args::Folder::New { out, task } => {
+            let id = RunId::new(clock.now(), random.run_id);
+            let folder = out.unwrap_or_else(|| settings.paths.runs.join(id.as_str()));
+            let request = Request {
+                repo: repo_text(task.repo, &environment),
+                issue: match task.issue {
+                    args::IssueSource::File(path) => IssueSource::File(path),
+                    args::IssueSource::Reference(text) => IssueSource::Reference(text),
+                },
+                base: task.base,
+                knowledge: match solve.knowledge {
+                    args::KnowledgeKind::Qa => KnowledgeKind::Qa,
+                    args::KnowledgeKind::None => KnowledgeKind::None,
+                },
+                questions: solve.questions.unwrap_or(settings.method.questions) as usize,
+                patch: solve.patch,
+                image: solve.image,
+                sandbox: solve.sandbox.unwrap_or(settings.sandbox.kind),
+            };
+            Start::Fresh { request, folder: environment.working_folder.join(folder) }
+        }
+    };
+    let replies = match solve.replies {
+        args::Replies::Live => Replies::default(),
+        args::Replies::Record(file) => Replies { record: Some(file), replay: None },
+        args::Replies::Replay { file, lenient } => {
+            Replies { record: None, replay: Some(Replay { source: ReplaySource::File(file), lenient }) }
+        }
+    };
+    let host = Host {
+        settings,
+        progress: progress::on_stderr(redact.clone(), &environment),
+        environment,
+        clock: Arc::new(clock),
+        cancel: process::cancel_on_signals()?,
+        random,
+    };
+    let solved = match runs::solve(start, replies, host).await {
+        Ok(solved) => solved,
+        Err(StartError::Usage { text, .. }) => return Err(UsageError(text).into()),
+        Err(StartError::Cancelled) => return Ok(ExitCode::from(CANCELLED)),
+        Err(error @ StartError::Failed { .. }) => return Err(error.into()),
+    };
+    if solve.json {
+        println!("{}", redact(&serde_json::to_string_pretty(&solved.summary)?));
+    }
+    eprintln!("{}", redact(&report::ending(&solved.summary, &solved.folder)));
+    Ok(exit_code(&solved))
+}
+
+/// Paths are kept absolute: a run may be resumed from another folder.
+fn repo_text(repo: args::RepoSource, environment: &Environment) -> String {
+    match repo {
+        args::RepoSource::Path(path) => {
+            let path: PathBuf = environment.working_folder.join(path);
+            path.to_string_lossy().into_owned()
+        }
+        args::RepoSource::Url(url) => url.into(),
+    }
+}
+
+pub fn exit_code(solved: &Solved) -> ExitCode {
+    ExitCode::from(match solved.summary.outcome {
+        Outcome::Patch | Outcome::NoPatch | Outcome::KnowledgeOnly => 0,
+        Outcome::Failed if solved.usage => 2,
+        Outcome::Failed => 1,
+        Outcome::Cancelled => CANCELLED,
+    })
+}

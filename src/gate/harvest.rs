@@ -1,0 +1,246 @@
+//! What of a Resolver's workspace becomes the patch (S-21 to S-26).
+//!
+//! The workspace was in the hands of a model. Of its changes only those are taken that any file system can
+//! hold, that no checkout can be tricked by, and that somebody would want to review; all others are listed
+//! with the reason. What is not taken leaves the base commit's entry as it is.
+//!
+//! Submodules are not among the entries that come in here: they are never filled, and the tree builder keeps
+//! them as they are.
+
+mod left_out;
+mod names;
+mod rubbish;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::{
+    domain::{FileMode, LeftOut, RepoPath, TreePath},
+    gate::shown,
+    method::ports::{Listed, ListedKind, TreeEntry},
+};
+use left_out::LeftOuts;
+use names::Names;
+use rubbish::Rubbish;
+
+/// How much may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HarvestLimits {
+    /// Bytes of all files together. Default 50,000,000.
+    pub total_bytes: u64,
+    /// Bytes of one file; a larger one is left out. Default 10,000,000.
+    pub file_bytes: u64,
+    /// Changed and removed entries. Default 5,000.
+    pub entries: usize,
+    /// Parts of a path; a deeper one is left out. Default 50.
+    pub depth: usize,
+}
+
+impl Default for HarvestLimits {
+    fn default() -> Self {
+        Self { total_bytes: 50_000_000, file_bytes: 10_000_000, entries: 5_000, depth: 50 }
+    }
+}
+
+/// The changes that make no patch as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HarvestError {
+    #[error("{count} entries of the workspace changed, more than the {limit} that a patch may have")]
+    TooManyEntries { count: usize, limit: usize },
+    #[error("the changed files have {}, more than the {} that a patch may have", shown::size(*.bytes), shown::size(*.limit))]
+    TooManyBytes { bytes: u64, limit: u64 },
+    #[error("every file of the repository was removed, and nothing put in its place")]
+    NothingLeft,
+}
+
+impl HarvestError {
+    /// The stable name that `run.json` shows.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::TooManyEntries { .. } | Self::TooManyBytes { .. } => "patch_too_large",
+            Self::NothingLeft => "patch_removes_all",
+        }
+    }
+}
+
+/// What is fetched from the workspace, and what the pull request says of the rest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// New and changed files with their sizes in bytes, sorted by path.
+    pub take: Vec<(RepoPath, FileMode, u64)>,
+    /// Entries of the base commit that are gone, sorted.
+    pub removed: Vec<TreePath>,
+    /// What is not taken, much of a kind made one line.
+    pub left_out: Vec<LeftOut>,
+    /// What the Resolver asked to leave out but may not: it drops new files only.
+    pub kept: Vec<LeftOut>,
+}
+
+/// Decides on each listed entry. `base` is the base commit's tree, `ignore_files` are its `.gitignore` files
+/// with their content, `leave_out` is what the Resolver names.
+pub fn select(
+    listed: &[Listed],
+    base: &[TreeEntry],
+    ignore_files: &[(RepoPath, Vec<u8>)],
+    leave_out: &[String],
+    limits: &HarvestLimits,
+) -> Result<Selection, HarvestError> {
+    let in_base: HashMap<&[u8], FileMode> =
+        base.iter().map(|entry| (entry.path.as_slice(), entry.mode)).collect();
+    // Sorted, and one for each path.
+    let listed: BTreeMap<&[u8], ListedKind> =
+        listed.iter().filter(|one| !is_git(&one.path)).map(|one| (one.path.as_slice(), one.kind)).collect();
+    let gone: HashSet<&[u8]> = listed
+        .iter()
+        .filter(|(path, kind)| **kind == ListedKind::Removed && in_base.contains_key(**path))
+        .map(|(path, _)| *path)
+        .collect();
+
+    let mut rubbish = Rubbish::new(base, ignore_files);
+    let stays = base.iter().map(|entry| entry.path.as_slice()).filter(|path| !gone.contains(path));
+    let mut names = Names::new(stays);
+    let mut asked = Asked::new(leave_out);
+    let mut left_out = LeftOuts::default();
+    let mut selection = Selection::default();
+    for (path, kind) in listed {
+        let base_mode = in_base.get(path).copied();
+        if base_mode.is_none() && kind != ListedKind::Removed {
+            if let Some((top, reason)) = rubbish.of(path) {
+                left_out.below(top, path, reason);
+                continue;
+            }
+            if asked.names(path) {
+                left_out.one(path, "the Resolver left it out");
+                continue;
+            }
+        }
+        let (mode, size) = match kind {
+            ListedKind::Removed => {
+                if base_mode.is_some() {
+                    asked.keep(path);
+                }
+                continue;
+            }
+            ListedKind::Special => {
+                left_out.one(path, "a pipe, socket or device");
+                continue;
+            }
+            ListedKind::Changed { mode, size } => (mode, size),
+        };
+        match admit(path, mode, size, base_mode, &mut names, limits) {
+            Ok(valid) => {
+                if base_mode.is_some() {
+                    asked.keep(path);
+                }
+                selection.take.push((valid, mode, size));
+            }
+            Err(reason) => left_out.one(path, &reason),
+        }
+    }
+    selection.removed = gone.into_iter().map(<[u8]>::to_vec).collect();
+    selection.removed.sort();
+    selection.left_out = left_out.into_list();
+    selection.kept = asked.into_kept();
+    check_totals(&selection, base, limits)?;
+    Ok(selection)
+}
+
+/// The path of a change that may be taken, else why not.
+fn admit(
+    path: &[u8],
+    mode: FileMode,
+    size: u64,
+    base_mode: Option<FileMode>,
+    names: &mut Names,
+    limits: &HarvestLimits,
+) -> Result<RepoPath, String> {
+    let valid = RepoPath::from_bytes(path).map_err(|invalid| invalid.reason.to_owned())?;
+    if path.split(|byte| *byte == b'/').count() > limits.depth {
+        return Err(format!("it is nested more than {} deep", limits.depth));
+    }
+    if mode == FileMode::Symlink {
+        let age = if base_mode.is_some() { "changed" } else { "new" };
+        return Err(format!("a {age} symbolic link"));
+    }
+    if size > limits.file_bytes {
+        let (size, limit) = (shown::size(size), shown::size(limits.file_bytes));
+        return Err(format!("{size}, more than the {limit} that a file may have"));
+    }
+    if base_mode.is_none() {
+        names.add(&valid)?;
+    }
+    Ok(valid)
+}
+
+fn check_totals(
+    selection: &Selection,
+    base: &[TreeEntry],
+    limits: &HarvestLimits,
+) -> Result<(), HarvestError> {
+    let count = selection.take.len() + selection.removed.len();
+    let bytes = selection.take.iter().fold(0u64, |sum, (_, _, size)| sum.saturating_add(*size));
+    if selection.take.is_empty() && !base.is_empty() && selection.removed.len() == base.len() {
+        return Err(HarvestError::NothingLeft);
+    }
+    if count > limits.entries {
+        return Err(HarvestError::TooManyEntries { count, limit: limits.entries });
+    }
+    if bytes > limits.total_bytes {
+        return Err(HarvestError::TooManyBytes { bytes, limit: limits.total_bytes });
+    }
+    Ok(())
+}
+
+/// S-23: an agent's own repository is not part of its work.
+fn is_git(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|part| part == b".git")
+}
+
+/// What the Resolver asked to leave out: files, or folders with all in them.
+struct Asked<'a> {
+    paths: Vec<&'a str>,
+    kept: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Asked<'a> {
+    fn new(leave_out: &'a [String]) -> Self {
+        let tidy = |path: &'a String| {
+            let path = path.trim();
+            let path = path.strip_prefix("/workspace/").or(path.strip_prefix("./")).unwrap_or(path);
+            path.trim_end_matches('/')
+        };
+        let paths = leave_out.iter().map(tidy).filter(|path| !path.is_empty()).collect();
+        Self { paths, kept: BTreeMap::new() }
+    }
+
+    fn find(&self, path: &[u8]) -> Option<&'a str> {
+        let covers = |asked: &&&str| {
+            path.strip_prefix(asked.as_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        self.paths.iter().find(covers).copied()
+    }
+
+    fn names(&self, path: &[u8]) -> bool {
+        self.find(path).is_some()
+    }
+
+    /// Notes a change to a file of the base commit that was asked to be left out.
+    fn keep(&mut self, path: &[u8]) {
+        if let Some(asked) = self.find(path) {
+            *self.kept.entry(asked).or_default() += 1;
+        }
+    }
+
+    fn into_kept(self) -> Vec<LeftOut> {
+        let kept = |(path, count): (&str, usize)| LeftOut {
+            path: shown::path(path.as_bytes()),
+            reason: match count {
+                1 => "only new files can be left out; its change is part of the patch".to_owned(),
+                _ => format!("only new files can be left out; {count} changes in it are part of the patch"),
+            },
+        };
+        self.kept.into_iter().map(kept).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,414 @@
+//! Sandboxes made of Linux namespaces, for the demo and for one's own repositories.
+//!
+//! The walls are hakoniwa's ([`launcher`]), with its dangers shut; the supervisor inside is the same as in a
+//! container. All read-only sandboxes of a run bind one exported tree; a read-write one has its workspace in
+//! a tmpfs of its own. What this engine cannot hold to the same degree as a container is named in
+//! `docs/security.md`: it shares the host's kernel settings, sees the names of the host's folders in its
+//! mount table, and limits memory only where cgroups may be set.
+
+mod cgroup;
+mod folder;
+mod host;
+mod launcher;
+mod process;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use nix::unistd::Uid;
+use serde::Deserialize;
+use tokio::sync::{OnceCell, mpsc};
+
+pub use launcher::launched;
+
+use self::{
+    cgroup::Cgroups,
+    folder::RunFolder,
+    host::Host,
+    launcher::{Bind, BindKind, Launch, Tmpfs},
+    process::Process,
+};
+use super::{
+    SUPERVISOR,
+    session::{Fill, Filled},
+};
+use crate::{
+    domain::{AgentName, Change, RepoPath, RunId, TreeChanges},
+    method::ports::{
+        Access, CommandLimits, CommandOutcome, History, Listed, Sandbox, SandboxError, Sandboxes, Since,
+        SourceError, SourceTree,
+    },
+};
+
+const WORKSPACE: &str = "/workspace";
+const HISTORY: &str = "/history";
+const SUPERVISOR_INSIDE: &str = "/supervisor";
+const HOME: &str = "/tmp/home";
+/// Who runs the sandbox when root starts it: the user that owns nothing.
+const NOBODY: u32 = 65_534;
+const MIB: u64 = 1 << 20;
+/// What a workspace has at least, and what memory has on top of it: a tmpfs is memory.
+const SMALLEST_WORKSPACE: u64 = 512 * MIB;
+const MEMORY_BESIDE_WORKSPACE: u64 = 1024 * MIB;
+/// Entries waiting between the source tree and the sandbox.
+const FILL_QUEUE: usize = 64;
+
+/// Limits of each sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Memory, the content of tmpfs included; at least the workspace's size and 1 GiB. Default 4 GiB.
+    pub memory_bytes: u64,
+    /// Processes and threads. Default 512.
+    pub pids: u64,
+    /// Size of a writable workspace. Default: three times the tree, and at least 512 MiB.
+    pub workspace_bytes: Option<u64>,
+    /// Size of `/tmp`. Default 256 MiB.
+    pub tmp_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { memory_bytes: 4096 * MIB, pids: 512, workspace_bytes: None, tmp_bytes: 256 * MIB }
+    }
+}
+
+/// The sandboxes of one run.
+pub struct Namespaces {
+    folder: RunFolder,
+    run: RunId,
+    tree: Arc<dyn SourceTree>,
+    history: Option<History>,
+    settings: Settings,
+    launcher: PathBuf,
+    host: Host,
+    supervisor: PathBuf,
+    /// Set when root runs this.
+    become_user: Option<u32>,
+    shared: OnceCell<Shared>,
+    opened: AtomicU32,
+    processes: Mutex<Vec<Weak<Process>>>,
+    facts: Vec<String>,
+}
+
+/// The exported tree that read-only sandboxes bind.
+struct Shared {
+    /// Holds no `.git`: what tools of the host find there must not be a repository.
+    tree: PathBuf,
+    git: PathBuf,
+}
+
+impl Namespaces {
+    /// Prepares the sandboxes of a run, and starts one to see that it can be done.
+    ///
+    /// Folders are made below `base`, where the leftovers of killed runs are removed first. `launcher` is
+    /// this program, whose `main` must ask [`launched`] first.
+    pub async fn start(
+        run: RunId,
+        tree: Arc<dyn SourceTree>,
+        history: Option<History>,
+        settings: Settings,
+        base: &Path,
+        launcher: PathBuf,
+    ) -> Result<Self, SandboxError> {
+        let unavailable = |error: std::io::Error| {
+            SandboxError::Unavailable(format!("the sandbox folder {}: {error}", base.display()))
+        };
+        for run in folder::reap(base) {
+            tracing::info!("removed what was left of run {}", run.as_str());
+            cgroup::reap(&cgroup_prefix(&run));
+        }
+        let folder = RunFolder::create(base, &run).map_err(unavailable)?;
+        let supervisor = folder.program("supervisor", SUPERVISOR).map_err(unavailable)?;
+        let host = tokio::task::spawn_blocking(Host::survey)
+            .await
+            .map_err(|error| SandboxError::Unavailable(error.to_string()))?;
+        let mut namespaces = Self {
+            folder,
+            run,
+            tree,
+            history,
+            settings,
+            launcher,
+            host,
+            supervisor,
+            become_user: Uid::effective().is_root().then_some(NOBODY),
+            shared: OnceCell::new(),
+            opened: AtomicU32::new(0),
+            processes: Mutex::default(),
+            facts: Vec::new(),
+        };
+        namespaces.facts = namespaces.probe().await?;
+        Ok(namespaces)
+    }
+
+    /// Starts a sandbox with nothing in it; what agents are told of its limits.
+    async fn probe(&self) -> Result<Vec<String>, SandboxError> {
+        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let mut facts = vec![
+            "the network is off; only localhost answers".to_owned(),
+            format!(
+                "only /workspace and /tmp ({} MiB) can be written to; you are an ordinary user",
+                self.settings.tmp_bytes / MIB
+            ),
+            "strace, gdb and other tracers do not work".to_owned(),
+        ];
+        if cgroups.holds_processes || self.own_process_limit().is_some() {
+            facts.push(format!("at most {} processes at a time", self.settings.pids));
+        } else {
+            tracing::warn!("the number of processes is not limited: no cgroup may be set on this host");
+        }
+        if cgroups.holds_memory {
+            facts.push(format!("memory is limited to {} MiB", self.settings.memory_bytes / MIB));
+        } else {
+            tracing::warn!("memory is not limited: no cgroup may be set on this host");
+            facts.push("memory is not limited; be careful with it".to_owned());
+        }
+        let tmpfs = self.tmpfs(WORKSPACE, MIB, "755");
+        self.launch(vec![], vec![tmpfs], cgroups).await?.close().await;
+        Ok(facts)
+    }
+
+    fn cgroups(&self, memory_bytes: u64) -> Cgroups {
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}{number}", cgroup_prefix(&self.run));
+        Cgroups::create(&name, memory_bytes, self.settings.pids)
+    }
+
+    /// The limit by `RLIMIT_NPROC`. Since Linux 5.14 it counts the processes of one user namespace, before
+    /// that all of the user's, which is nobody's only if root started this.
+    fn own_process_limit(&self) -> Option<u64> {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        (version >= (5, 14) || self.become_user.is_some()).then_some(self.settings.pids)
+    }
+
+    fn tmpfs(&self, target: &str, bytes: u64, mode: &str) -> Tmpfs {
+        // An empty file takes a kilobyte of kernel memory, so their number is limited as well.
+        let files = (bytes / 4_096).max(1_024);
+        Tmpfs { target: target.into(), bytes, files, mode: mode.into() }
+    }
+
+    /// A sandbox with these binds and tmpfs on top of what all have.
+    async fn launch(
+        &self,
+        binds: Vec<Bind>,
+        tmpfs: Vec<Tmpfs>,
+        cgroups: Cgroups,
+    ) -> Result<Arc<Process>, SandboxError> {
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let root = self
+            .folder
+            .folder(&format!("root-{number}"), self.become_user)
+            .map_err(|error| SandboxError::Unavailable(format!("the sandbox folder: {error}")))?;
+        let bind = |source: &Path, target: &str| Bind {
+            source: source.into(),
+            target: target.into(),
+            kind: BindKind::ReadOnly,
+        };
+        let mut all_binds = [self.host.binds.clone(), binds].concat();
+        all_binds.push(bind(&self.supervisor, SUPERVISOR_INSIDE));
+        if let Some(history) = &self.history {
+            all_binds.push(bind(&history.objects, HISTORY));
+        }
+        let mut all_tmpfs = tmpfs;
+        all_tmpfs.push(self.tmpfs("/tmp", self.settings.tmp_bytes, "1777"));
+        all_tmpfs.push(self.tmpfs("/dev/shm", 64 * MIB, "1777"));
+        let environment =
+            [("HOME", HOME), ("TMPDIR", "/tmp"), ("CI", "true"), ("PAGER", "cat"), ("PATH", &self.host.path)];
+        let launch = Launch {
+            root,
+            become_user: self.become_user,
+            cgroups: cgroups.entrances(),
+            binds: all_binds,
+            tmpfs: all_tmpfs,
+            links: self.host.links.clone(),
+            files: host::made_files(),
+            environment: environment.map(|(key, value)| (key.into(), value.into())).into(),
+            processes: self.own_process_limit(),
+            program: SUPERVISOR_INSIDE.into(),
+            arguments: vec![WORKSPACE.into()],
+        };
+        let process = Arc::new(Process::launch(&self.launcher, &launch, cgroups).await?);
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.retain(|process| process.strong_count() > 0);
+        processes.push(Arc::downgrade(&process));
+        Ok(process)
+    }
+
+    /// Exports the tree once, through a sandbox of its own: its supervisor checks every path and follows no
+    /// symlink, and what it may write to are these two folders.
+    async fn export(&self) -> Result<Shared, SandboxError> {
+        let folder = |name| {
+            self.folder
+                .folder(name, self.become_user)
+                .map_err(|error| SandboxError::Unavailable(format!("the sandbox folder: {error}")))
+        };
+        let shared = Shared { tree: folder("tree")?, git: folder("git")? };
+        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let process = self.launch(shared.binds(BindKind::Writable), vec![], cgroups).await?;
+        let filled = self.fill(&process, &TreeChanges::default()).await;
+        process.close().await;
+        filled.map(|_| shared)
+    }
+
+    /// Sends the base tree, git files and saved changes into a sandbox.
+    async fn fill(&self, process: &Process, changes: &TreeChanges) -> Result<Filled, SandboxError> {
+        let (to_filter, mut files) = mpsc::channel::<Change>(FILL_QUEUE);
+        let (to_sandbox, entries) = mpsc::channel(FILL_QUEUE);
+        let filter = async move {
+            while let Some(change) = files.recv().await {
+                // S-59: a name that no file system should see stays in git; it is carried over unchanged.
+                if let Err(error) = RepoPath::from_bytes(&change.path) {
+                    tracing::warn!("not written into the workspace: {error}");
+                    continue;
+                }
+                if to_sandbox.send(Fill::Base(change)).await.is_err() {
+                    return Ok(());
+                }
+            }
+            if self.history.is_some() {
+                for file in self.tree.git_files(HISTORY).await? {
+                    let _ = to_sandbox.send(Fill::Git(file)).await;
+                }
+            }
+            for change in &changes.changed {
+                let _ = to_sandbox.send(Fill::Saved(change.clone())).await;
+            }
+            for path in &changes.removed {
+                let _ = to_sandbox.send(Fill::Removed(path.clone())).await;
+            }
+            Ok(())
+        };
+        let (streamed, filtered, filled) =
+            tokio::join!(self.tree.stream_files(to_filter), filter, process.session.fill(entries));
+        // A fill that failed closes the channel, so its error is the cause of the others.
+        let filled = filled?;
+        let source = |error: SourceError| SandboxError::Unavailable(format!("the source tree: {error}"));
+        streamed.map_err(source)?;
+        filtered.map_err(source)?;
+        Ok(filled)
+    }
+
+    async fn open_read_only(&self) -> Result<NamespacesSandbox, SandboxError> {
+        let shared = self.shared.get_or_try_init(|| self.export()).await?;
+        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let process = self.launch(shared.binds(BindKind::ReadOnly), vec![], cgroups).await?;
+        Ok(NamespacesSandbox { process, access: Access::ReadOnly })
+    }
+
+    async fn open_read_write(&self, changes: &TreeChanges) -> Result<NamespacesSandbox, SandboxError> {
+        let size = match self.settings.workspace_bytes {
+            Some(size) => size,
+            None => {
+                let entries = self.tree.entries().await;
+                let entries = entries.map_err(|error| SandboxError::Unavailable(error.to_string()))?;
+                let tree: u64 = entries.iter().map(|entry| entry.size).sum();
+                SMALLEST_WORKSPACE.max(tree.saturating_mul(3))
+            }
+        };
+        let memory = self.settings.memory_bytes.max(size.saturating_add(MEMORY_BESIDE_WORKSPACE));
+        let workspace = self.tmpfs(WORKSPACE, size, "755");
+        let process = self.launch(vec![], vec![workspace], self.cgroups(memory)).await?;
+        if let Err(error) = self.fill(&process, changes).await {
+            process.close().await;
+            return Err(error);
+        }
+        Ok(NamespacesSandbox { process, access: Access::ReadWrite })
+    }
+}
+
+/// What the names of a run's cgroups begin with.
+fn cgroup_prefix(run: &RunId) -> String {
+    format!("acquire-{}-", run.as_str())
+}
+
+impl Shared {
+    fn binds(&self, kind: BindKind) -> Vec<Bind> {
+        let bind = |source: &Path, target: String| Bind { source: source.into(), target, kind };
+        vec![bind(&self.tree, WORKSPACE.into()), bind(&self.git, format!("{WORKSPACE}/.git"))]
+    }
+}
+
+#[async_trait]
+impl Sandboxes for Namespaces {
+    fn kind(&self) -> &'static str {
+        "namespaces"
+    }
+
+    fn facts(&self) -> Vec<String> {
+        self.facts.clone()
+    }
+
+    async fn open(
+        &self,
+        _agent: &AgentName,
+        access: Access,
+        changes: &TreeChanges,
+    ) -> Result<Arc<dyn Sandbox>, SandboxError> {
+        let sandbox = match access {
+            Access::ReadWrite => self.open_read_write(changes).await?,
+            Access::ReadOnly if changes.is_empty() => self.open_read_only().await?,
+            Access::ReadOnly => {
+                let why = "read-only sandboxes share the base tree; changes cannot be laid over it";
+                return Err(SandboxError::Limit(why.into()));
+            }
+        };
+        Ok(Arc::new(sandbox))
+    }
+
+    async fn close(&self) {
+        let processes = std::mem::take(&mut *self.processes.lock().unwrap_or_else(PoisonError::into_inner));
+        let living = processes.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        futures_util::future::join_all(living.iter().map(|process| process.close())).await;
+    }
+}
+
+struct NamespacesSandbox {
+    process: Arc<Process>,
+    access: Access,
+}
+
+impl NamespacesSandbox {
+    /// A sandbox that is lost must not go on running.
+    fn checked<T>(&self, result: Result<T, SandboxError>) -> Result<T, SandboxError> {
+        if let Err(SandboxError::Lost(_)) = result {
+            self.process.kill();
+        }
+        result
+    }
+}
+
+#[async_trait]
+impl Sandbox for NamespacesSandbox {
+    async fn run(&self, command: &str, limits: CommandLimits) -> Result<CommandOutcome, SandboxError> {
+        self.checked(self.process.session.run(command, limits).await)
+    }
+
+    async fn list_changes(&self, since: Since) -> Result<Vec<Listed>, SandboxError> {
+        match self.access {
+            // The kernel lets nothing change.
+            Access::ReadOnly => Ok(Vec::new()),
+            Access::ReadWrite => self.checked(self.process.session.list_changes(since).await),
+        }
+    }
+
+    async fn freeze(&self) -> Result<(), SandboxError> {
+        self.checked(self.process.session.freeze().await)
+    }
+
+    async fn fetch(&self, path: &[u8], max_bytes: u64) -> Result<Vec<u8>, SandboxError> {
+        self.checked(self.process.session.fetch(path, max_bytes).await)
+    }
+
+    async fn close(&self) {
+        self.process.close().await;
+    }
+}

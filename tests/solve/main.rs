@@ -1,0 +1,7 @@
+//! Whole runs of the program: a real repository, a real sandbox, a scripted model behind a real endpoint.
+
+#[path = "../support/script.rs"]
+mod script;
+
+mod project;
+mod story;
