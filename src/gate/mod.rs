@@ -1,9 +1,9 @@
 //! What may come in and go out. Pure: values in, values out; no model can argue with it.
 
-mod edits;
+pub(crate) mod edits;
 pub mod harvest;
 pub mod intake;
-mod markdown;
+pub(crate) mod markdown;
 pub mod prose;
 pub mod sanitize;
 pub mod secrets;

@@ -1,0 +1,334 @@
+//! S-34: what a model wrote does nothing on GitHub but be read.
+//!
+//! Outside code: mentions, references to issues, bare URLs, e-mail addresses and commands to bots become code
+//! spans, which GitHub leaves alone; links go unless they lead into the repository, images go, HTML becomes
+//! text, definitions that could give other text a meaning do too, headings sink below ours. Code stays as it
+//! is, but a fence that was left open is closed.
+//!
+//! GitHub looks for mentions and references in the text that it renders, so the search is for rendered text
+//! and not for source: `&#64;` and `\@` are `@` here too.
+//!
+//! An edit can make markup of what was none, so looks are repeated until one finds nothing: the result is
+//! stable by construction, and the look that found nothing is the proof that nothing is left. A text that is
+//! made to need many looks becomes one code block.
+
+mod run;
+mod tokens;
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
+
+use crate::gate::{
+    edits::Edits,
+    markdown::{is_block_border, parser},
+};
+
+use super::{
+    markdown::{code_span, fence, visible},
+    words::cut,
+};
+use run::Run;
+
+/// Looks before a text becomes a code block. What models write needs three at most.
+const MAX_LOOKS: usize = 12;
+/// Longest destination or alternative text that is shown, in characters.
+const MAX_SHOWN_CHARS: usize = 200;
+/// Headings of a text stand at this level or below.
+const HEADING: &str = "#####";
+
+/// Where links may lead.
+#[derive(Debug, Clone, Default)]
+pub struct Links(Option<url::Url>);
+
+impl Links {
+    /// Nowhere.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Below this URL, which ends with a slash.
+    pub fn below(base: &str) -> Self {
+        Self(url::Url::parse(base).ok().filter(|url| url.path().ends_with('/')))
+    }
+
+    fn allow(&self, target: &str) -> bool {
+        // Parsed, so that `..` and user names cannot lead elsewhere.
+        let (Some(base), Ok(target)) = (&self.0, url::Url::parse(target)) else { return false };
+        target.origin() == base.origin()
+            && target.username().is_empty()
+            && target.password().is_none()
+            && target.path().starts_with(base.path())
+    }
+}
+
+/// Markdown that can stand between blank lines anywhere in a comment. Idempotent; never panics; linear in the
+/// length of the text.
+pub fn inert(text: &str, links: &Links) -> String {
+    let mut text = visible(text).trim_matches('\n').trim_end().to_owned();
+    for _ in 0..MAX_LOOKS {
+        let edits = Look::at(&text, links);
+        if edits.is_empty() {
+            return text;
+        }
+        text = edits.apply(&text).trim_matches('\n').trim_end().to_owned();
+    }
+    fence(&text, "")
+}
+
+/// As [`inert`], for one line of text in a heading, a list item or a sentence; white space is folded.
+pub fn inert_line(text: &str, links: &Links) -> String {
+    let line = visible(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let inert = inert(&line, links);
+    if line.is_empty() || is_one_paragraph(&line) && is_one_paragraph(&inert) {
+        inert
+    } else {
+        code_span(&line)
+    }
+}
+
+fn is_one_paragraph(text: &str) -> bool {
+    let mut blocks = parser(text).filter(is_block_border);
+    matches!(blocks.next(), Some(Event::Start(Tag::Paragraph))) && blocks.count() == 1
+}
+
+/// One look at a text.
+struct Look<'a> {
+    text: &'a str,
+    links: &'a Links,
+    edits: Edits,
+    /// Text since the last event of another kind.
+    run: Run,
+    /// Whether `run` begins a line.
+    at_line_start: bool,
+    open_links: Vec<OpenLink>,
+    images: usize,
+    in_code_block: bool,
+    /// Backticks that open nothing, but might once there are more code spans.
+    stray_backticks: Vec<usize>,
+    makes_code: bool,
+}
+
+struct OpenLink {
+    /// Set on a link that must go.
+    destination: Option<String>,
+    /// The text of the link, as far as seen.
+    inner: Option<Range<usize>>,
+}
+
+impl<'a> Look<'a> {
+    fn at(text: &'a str, links: &'a Links) -> Edits {
+        let mut look = Self {
+            text,
+            links,
+            edits: Edits::default(),
+            run: Run::default(),
+            at_line_start: true,
+            open_links: Vec::new(),
+            images: 0,
+            in_code_block: false,
+            stray_backticks: Vec::new(),
+            makes_code: false,
+        };
+        let events = parser(text).into_offset_iter();
+        for (_, definition) in events.reference_definitions().iter() {
+            look.edits.insert(definition.span.start, "\\");
+        }
+        for (event, range) in events {
+            look.event(event, range);
+        }
+        look.end_run();
+        if look.makes_code {
+            for at in std::mem::take(&mut look.stray_backticks) {
+                look.edits.replace(at..at + 1, "&#96;");
+            }
+        }
+        if look.edits.is_empty()
+            && let Some(end) = missing_end(text)
+        {
+            look.edits.insert(text.len(), format!("\n{end}"));
+        }
+        look.edits
+    }
+
+    fn event(&mut self, event: Event<'_>, range: Range<usize>) {
+        if !matches!(event, Event::End(TagEnd::Link))
+            && let Some(link) = self.open_links.last_mut()
+        {
+            let inner = link.inner.get_or_insert(range.clone());
+            inner.end = inner.end.max(range.end);
+        }
+        if let Event::Text(text) = &event {
+            if self.images == 0 && !self.in_code_block {
+                self.run.push(self.text, text, range);
+            }
+            return;
+        }
+        self.end_run();
+        self.at_line_start = is_block_border(&event) || matches!(event, Event::SoftBreak | Event::HardBreak);
+        match event {
+            Event::Start(tag) => self.start(tag, range),
+            Event::End(TagEnd::Link) => self.end_link(&range),
+            Event::End(TagEnd::Image) => self.images -= 1,
+            Event::End(TagEnd::CodeBlock) => self.in_code_block = false,
+            Event::Html(_) => self.escape_html(range),
+            Event::InlineHtml(tag) if !is_line_break(&tag) => self.escape_html(range),
+            Event::Code(code) if begins_a_line_with_a_command(&self.text[range.clone()]) => {
+                self.put_code(range, "", &code, "");
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
+        match tag {
+            Tag::CodeBlock(_) => self.in_code_block = true,
+            Tag::Heading { .. } => self.lower_heading(range),
+            // It would stand at the end of the comment, far from its text.
+            Tag::FootnoteDefinition(_) => self.edits.insert(range.start, "\\"),
+            Tag::Image { .. } => {
+                self.images += 1;
+                let alt = alternative_text(&self.text[range.clone()]);
+                if alt.is_empty() {
+                    self.edits.replace(range, "(image left out)");
+                } else {
+                    self.put_code(range, "(image ", &alt, " left out)");
+                }
+            }
+            Tag::Link { link_type, dest_url, title, .. } => {
+                let allowed = title.is_empty() && self.links.allow(&dest_url);
+                match link_type {
+                    LinkType::Autolink | LinkType::Email if !allowed => {
+                        let shown = self.text[range.clone()].trim_matches(['<', '>']).to_owned();
+                        self.put_code(range, "", &shown_target(&shown), "");
+                        self.open_links.push(OpenLink { destination: None, inner: None });
+                    }
+                    LinkType::Inline if !allowed => {
+                        self.open_links
+                            .push(OpenLink { destination: Some(dest_url.to_string()), inner: None });
+                    }
+                    // Those by reference end with their definition.
+                    _ => self.open_links.push(OpenLink { destination: None, inner: None }),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `[text](target)` becomes ``text (`target`)``.
+    fn end_link(&mut self, range: &Range<usize>) {
+        let Some(OpenLink { destination: Some(destination), inner }) = self.open_links.pop() else { return };
+        let inner = inner.unwrap_or(range.start + 1..range.start + 1);
+        let Some(close) = self.text[inner.end..range.end].find(']') else { return };
+        let text = &self.text[range.start + 1..inner.end + close];
+        let (open, close) = if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
+            // A reference to a citation stays one.
+            (None, "]")
+        } else {
+            (Some(range.start..range.start + 1), "")
+        };
+        if let Some(open) = open {
+            self.edits.remove(open);
+        }
+        let tail = inner.end + self.text[inner.end..range.end].find(']').unwrap_or(0)..range.end;
+        if destination.is_empty() || destination.starts_with('#') || destination == text {
+            self.edits.replace(tail, close);
+        } else {
+            self.put_code(tail, &format!("{close} ("), &shown_target(&destination), ")");
+        }
+    }
+
+    /// Neutralises what the run says, and keeps in mind what further edits could bring to life.
+    fn end_run(&mut self) {
+        let run = std::mem::take(&mut self.run);
+        self.stray_backticks.extend(run.backticks(self.text));
+        for token in tokens::find(run.rendered(), self.at_line_start, self.links) {
+            let (source, shown) = run.source(token);
+            self.put_code(source, "", shown, "");
+        }
+    }
+
+    /// Puts a code span in the place of `range`, apart from what would become part of it.
+    fn put_code(&mut self, range: Range<usize>, before: &str, code: &str, after: &str) {
+        let joins_before = before.is_empty() && self.text[..range.start].ends_with(['`', '\\']);
+        let joins_after = after.is_empty() && self.text[range.end..].starts_with('`');
+        let space = |joins| if joins { " " } else { "" };
+        let code = code_span(code);
+        let text = format!("{}{before}{code}{after}{}", space(joins_before), space(joins_after));
+        self.edits.replace(range, text);
+        self.makes_code = true;
+    }
+
+    fn escape_html(&mut self, range: Range<usize>) {
+        for (at, _) in self.text[range.clone()].match_indices('<') {
+            self.edits.replace(range.start + at..range.start + at + 1, "&lt;");
+        }
+    }
+
+    fn lower_heading(&mut self, range: Range<usize>) {
+        let source = &self.text[range.clone()];
+        let marks = source.bytes().take_while(|b| *b == b'#').count();
+        if (1..HEADING.len()).contains(&marks) {
+            self.edits.replace(range.start..range.start + marks, HEADING);
+        } else if marks == 0 {
+            // A line of `=` or `-` below makes the text a heading.
+            let underlined = source.trim_end();
+            let line = underlined.rfind('\n').unwrap_or(0);
+            if let Some(at) = underlined[line..].find(['=', '-']) {
+                self.edits.remove(range.start + line + at..range.start + underlined.len());
+            }
+        }
+    }
+}
+
+fn is_line_break(tag: &str) -> bool {
+    let name = tag.trim_matches(['<', '>']).trim_end_matches('/').trim();
+    name.eq_ignore_ascii_case("br")
+}
+
+/// Bots that read lines and not markdown find a command inside a code span too.
+fn begins_a_line_with_a_command(code: &str) -> bool {
+    code.lines().skip(1).any(|line| tokens::command(line.trim_start_matches(['>', ' ', '\t'])).is_some())
+}
+
+/// The words of an image's alternative text.
+fn alternative_text(image: &str) -> String {
+    let words = parser(image).filter_map(|event| match event {
+        Event::Text(text) | Event::Code(text) => Some(text.replace('|', "/")),
+        _ => None,
+    });
+    cut(&words.collect::<Vec<_>>().join(" "), MAX_SHOWN_CHARS)
+}
+
+/// A target as it can stand in a code span, also in a table.
+fn shown_target(target: &str) -> String {
+    cut(&target.replace('|', "%7C"), MAX_SHOWN_CHARS)
+}
+
+/// What must follow the text so that whatever comes after it stands on its own: the end of an open fence.
+fn missing_end(text: &str) -> Option<String> {
+    const AFTER: &str = "after";
+    let followed = format!("{text}\n\n{AFTER}");
+    let mut depth = 0;
+    let mut fence = "```".to_owned();
+    let mut stands_alone = false;
+    for (event, range) in parser(&followed).into_offset_iter() {
+        match event {
+            Event::Start(tag) => {
+                stands_alone = depth == 0 && tag == Tag::Paragraph && followed[range.clone()] == *AFTER;
+                depth += 1;
+                if let Tag::CodeBlock(_) = tag {
+                    let line = followed[range].trim_start();
+                    let mark = line.chars().next().unwrap_or('`');
+                    fence = line.chars().take_while(|c| *c == mark).collect();
+                }
+            }
+            Event::End(_) => depth -= 1,
+            _ => {}
+        }
+    }
+    (!stands_alone).then_some(fence)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! The pull request, or why there is none.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use crate::{
+    domain::{Issue, Knowledge, LeftOut, PatchSummary},
+    gate::shown::number,
+    method::{resolver::TestReport, run::Resolved},
+};
+
+use super::{
+    fit::{MAX_CHARS, Piece, blocks, closed, fitting, join},
+    inert::{Links, inert, inert_line},
+    markdown::{code_span, visible},
+    words::{Checks, counted, cut},
+};
+
+pub struct PullRequestInput<'a> {
+    pub issue: &'a Issue,
+    pub resolved: &'a Resolved,
+    pub knowledge: Option<&'a Knowledge>,
+    /// Whether merging closes the issue.
+    pub closes: bool,
+    /// Files of the patch in which secrets were found; the patch then stays where it is.
+    pub secrets: &'a [String],
+}
+
+/// Longest title, in characters. GitHub takes 256; lists of pull requests show about this many.
+const MAX_TITLE_CHARS: usize = 100;
+/// Longest command that is shown, in characters.
+const MAX_COMMAND_CHARS: usize = 300;
+/// Longest path or reason that is shown, in characters.
+const MAX_NAME_CHARS: usize = 300;
+/// Most files, commands or other entries of a list.
+const MAX_ENTRIES: usize = 50;
+
+/// `pull-request.md`: the first line is the title, plain text; the body follows after an empty line.
+pub fn pull_request(input: &PullRequestInput<'_>) -> String {
+    let title = title(input);
+    let pieces = match Proposal::of(input) {
+        Proposal::Patch(patch) => proposed(input, patch),
+        Proposal::Secrets => withheld(input),
+        Proposal::Unfinished(patch) => unfinished(input, patch),
+        Proposal::Nothing => nothing(input),
+    };
+    let room = MAX_CHARS - CUT.len() - title.len() - 4;
+    let fits = fitting(&pieces, room);
+    let mut kept = closed(&pieces[..fits]);
+    if fits < pieces.len() {
+        kept.push(Piece::Text(CUT.to_owned()));
+    }
+    format!("{title}\n\n{}\n", join(&kept))
+}
+
+const CUT: &str =
+    "> **Cut to fit.** The rest is left out; `run.json` and `knowledge.json` of the run have everything.";
+
+/// What a run has to propose.
+enum Proposal<'a> {
+    Patch(&'a PatchSummary),
+    /// A patch that must not leave.
+    Secrets,
+    /// Work of a Resolver that did not come to an end.
+    Unfinished(&'a PatchSummary),
+    Nothing,
+}
+
+impl<'a> Proposal<'a> {
+    fn of(input: &PullRequestInput<'a>) -> Self {
+        match &input.resolved.patch {
+            _ if !input.secrets.is_empty() => Self::Secrets,
+            Some(patch) if input.resolved.submitted => Self::Patch(&patch.summary),
+            Some(patch) => Self::Unfinished(&patch.summary),
+            None => Self::Nothing,
+        }
+    }
+}
+
+fn title(input: &PullRequestInput<'_>) -> String {
+    let prefix = match (Proposal::of(input), input.issue.number, input.closes) {
+        // Merged by squashing, the title becomes a commit message, where these words close the issue.
+        (Proposal::Patch(_), Some(number), true) => format!("Fix #{number}: "),
+        (Proposal::Patch(_), ..) => "Fix: ".to_owned(),
+        _ => "No patch: ".to_owned(),
+    };
+    let title = plain_title(&input.issue.title);
+    let title = if title.is_empty() { "issue without a title".to_owned() } else { title };
+    cut(&format!("{prefix}{title}"), MAX_TITLE_CHARS)
+}
+
+/// What acts on GitHub in plain text, in a commit message too.
+static ACTING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?<mark>[@\#]|\bgh-)(?<name>[a-z0-9])|[a-z]+://")
+        .expect("the pattern is constant and a test uses it")
+});
+
+/// A title from outside as one line that mentions nobody, refers to nothing and links nowhere.
+fn plain_title(title: &str) -> String {
+    let line = visible(title).split_whitespace().collect::<Vec<_>>().join(" ");
+    let apart = |found: &Captures<'_>| match (found.name("mark"), found.name("name")) {
+        (Some(mark), Some(name)) => format!("{} {}", mark.as_str(), name.as_str()),
+        _ => String::new(),
+    };
+    ACTING.replace_all(&line, apart).into_owned()
+}
+
+fn proposed(input: &PullRequestInput<'_>, patch: &PatchSummary) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    if let Some(number) = input.issue.number {
+        let verb = if input.closes { "Closes" } else { "For" };
+        pieces.push(Piece::Text(format!("{verb} #{number}.")));
+    }
+    pieces.extend(summary(input, "The Resolver gave no summary."));
+    pieces.push(files(patch));
+    pieces.push(tests(&input.resolved.tests));
+    pieces.extend(answers(input));
+    pieces.extend(left_out(&input.resolved.left_out));
+    pieces.push(Piece::Text(
+        "<sub>Written by a language model. Read it as you would a stranger's patch.</sub>".to_owned(),
+    ));
+    pieces
+}
+
+fn withheld(input: &PullRequestInput<'_>) -> Vec<Piece> {
+    let files: Vec<String> =
+        input.secrets.iter().take(MAX_ENTRIES).map(|file| format!("- {}", name(file))).collect();
+    let mut pieces = vec![Piece::Text(format!(
+        "**The patch is kept back: there is a secret in it.** What looks like a key, a token or a password was \
+         found in\n{}\n\nIt is not repeated here, and no file of the run holds the patch. If it is part of the \
+         repository's tests, make the change by hand.",
+        files.join("\n")
+    ))];
+    pieces.extend(summary(input, "The Resolver gave no summary."));
+    pieces
+}
+
+fn unfinished(input: &PullRequestInput<'_>, patch: &PatchSummary) -> Vec<Piece> {
+    let mut pieces = vec![Piece::Text(format!(
+        "**Unfinished.** {STOPPED} What it had changed by then is kept in `patch.partial.diff`; it is not proposed.",
+    ))];
+    pieces.push(files(patch));
+    pieces.push(tests(&input.resolved.tests));
+    pieces.extend(left_out(&input.resolved.left_out));
+    pieces
+}
+
+const STOPPED: &str = "A limit on steps, money or time, or replies that could not be read, ended the Resolver before it \
+                       submitted.";
+
+fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    if input.resolved.submitted {
+        pieces.push(Piece::Text("**The Resolver changed nothing.** Its reason:".to_owned()));
+        pieces.extend(summary(input, "It gave none."));
+    } else {
+        pieces.push(Piece::Text(format!("**No patch.** {STOPPED} By then it had changed nothing.")));
+    }
+    pieces.push(tests(&input.resolved.tests));
+    pieces.extend(left_out(&input.resolved.left_out));
+    pieces
+}
+
+/// The Resolver's own words, block by block, so that a long summary can be cut between two.
+fn summary(input: &PullRequestInput<'_>, otherwise: &str) -> Vec<Piece> {
+    let summary = inert(&input.resolved.summary, &Links::none());
+    if summary.is_empty() { vec![Piece::Text(otherwise.to_owned())] } else { blocks(&summary) }
+}
+
+fn files(patch: &PatchSummary) -> Piece {
+    let mut text = format!(
+        "#### Changes\n{}, +{} −{}\n\n",
+        counted(patch.files.len(), "file"),
+        number(patch.insertions as u64),
+        number(patch.deletions as u64)
+    );
+    text.push_str(&list(&patch.files, |file| name(file.as_str())));
+    Piece::Text(text)
+}
+
+fn tests(tests: &[TestReport]) -> Piece {
+    let mut text = "#### Tests\n".to_owned();
+    if tests.is_empty() {
+        text.push_str("Not tested: no test command ran after the last edit.");
+    } else {
+        text.push_str("Run after the last edit, with the exit code that the host saw:\n\n");
+        text.push_str(&list(tests, |test| {
+            let command = code_span(&cut(&test.command, MAX_COMMAND_CHARS));
+            match test.exit_code {
+                Some(0) => format!("✓ {command} · exit code 0"),
+                Some(code) => format!("✗ {command} · exit code {code}"),
+                None => format!("✗ {command} · killed, or ended by its time limit"),
+            }
+        }));
+    }
+    Piece::Text(text)
+}
+
+fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
+    let pairs = &input.knowledge?.pairs;
+    let used: Vec<_> =
+        pairs.iter().filter(|pair| input.resolved.used_answers.contains(&pair.question.id)).collect();
+    if pairs.is_empty() {
+        return None;
+    }
+    let text = if used.is_empty() {
+        "The Resolver says that it relied on none of the answers.".to_owned()
+    } else {
+        list(&used, |pair| {
+            let checks = Checks::of(&pair.answer.citations);
+            let question = inert_line(&pair.question.text, &Links::none());
+            format!(
+                "**{}** {question} · citations: {}",
+                inert_line(&pair.question.id, &Links::none()),
+                checks.words()
+            )
+        })
+    };
+    Some(Piece::Text(format!("#### Answers relied on\n{text}")))
+}
+
+fn left_out(left_out: &[LeftOut]) -> Option<Piece> {
+    if left_out.is_empty() {
+        return None;
+    }
+    let entries = list(left_out, |entry| {
+        format!("{}: {}", name(&entry.path), inert_line(&cut(&entry.reason, MAX_NAME_CHARS), &Links::none()))
+    });
+    Some(Piece::Text(format!("#### Left out\n{entries}")))
+}
+
+fn name(path: &str) -> String {
+    code_span(&cut(path, MAX_NAME_CHARS))
+}
+
+fn list<T>(entries: &[T], line: impl Fn(&T) -> String) -> String {
+    let mut lines: Vec<String> =
+        entries.iter().take(MAX_ENTRIES).map(|entry| format!("- {}", line(entry))).collect();
+    if entries.len() > MAX_ENTRIES {
+        lines.push(format!("- … and {} more", number((entries.len() - MAX_ENTRIES) as u64)));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests;
