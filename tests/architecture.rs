@@ -13,7 +13,7 @@ use source::{Source, files, project, relative, sources};
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("gate", &["domain", "method::ports"]),
-    ("report", &["domain", "gate", "method"]),
+    ("report", &["domain", "gate", "method", "store::Outcome", "store::RunSummary"]),
     ("index", &["domain", "method::ports"]),
     ("agent", &["domain", "gate", "method::ports"]),
     ("method", &["agent", "domain", "gate", "report"]),

@@ -1,187 +1,203 @@
-//! The knowledge comment: what was asked about the repository, what was found, and what of it was checked.
+//! The knowledge comment: what was asked about the repository, what was found, and what of it holds.
+
+mod cited;
+mod evidence;
+mod pair;
 
 use crate::{
-    domain::{Answer, AnswerStatus, Block, Category, Citation, Knowledge, Origin, Pair},
-    gate::prose::{Paragraph, ParagraphKind, ends_in_text, paragraphs},
+    domain::{Account, AnswerStatus, Issue, Knowledge, RepoId, RunId},
+    gate::shown::number,
 };
 
 use super::{
-    citations,
-    inert::{inert, inert_line},
-    markdown::{cut, details},
-    run::RunFacts,
+    fit::{MAX_CHARS, Piece, closed, fitting, join, length},
+    inert::{Links, inert_line},
+    markdown::code_span,
+    words::{self, Checks, counted, cut},
 };
+use evidence::Quotes;
 
-/// GitHub takes 65,536 characters; ours stay below (S-34).
-pub(super) const MAX_CHARS: usize = 60_000;
-/// Answers with more characters than this are folded after about half of it.
-const FOLD_CHARS: usize = 3_000;
-
-/// What the comment is made of.
-#[derive(Debug, Clone)]
 pub struct CommentInput<'a> {
     pub knowledge: &'a Knowledge,
-    pub run: RunFacts<'a>,
-    /// What readers should know of the run, such as that the issue was cut.
-    pub notices: &'a [String],
+    pub issue: &'a Issue,
+    /// As the run was asked for it: a path or a URL.
+    pub repo: &'a str,
+    pub run_id: &'a RunId,
+    /// Of this program.
+    pub version: &'a str,
+    /// Model names by role.
+    pub models: &'a [(String, String)],
+    pub account: Account,
+    /// Whether the price of every model is known.
+    pub priced: bool,
+    /// What the run did in another way than asked.
+    pub notes: &'a [String],
 }
 
-/// The comment, at most 60,000 characters.
+/// Room for the notice that something was left out, in characters.
+const NOTICE_CHARS: usize = 400;
+/// Most notes that are shown, and the longest of them in characters.
+const MAX_NOTES: (usize, usize) = (20, 500);
+
+/// `comment.md`: at most 60,000 characters. Where there is more to say, quotes are left out first, then whole
+/// parts from the end, and the comment says so.
 pub fn comment(input: &CommentInput<'_>) -> String {
-    let footer = input.run.footer();
-    let limit = MAX_CHARS - footer.chars().count() - 2;
-    let mut body = body(input, true);
-    if body.chars().count() > limit {
-        body = self::body(input, false);
+    let (head, foot) = (head(input), foot(input));
+    let room = MAX_CHARS - length(&join(&head)) - length(&join(&foot)) - NOTICE_CHARS;
+    let mut pieces = sections(input, Quotes::Shown).concat();
+    let mut notice = None;
+    if length(&join(&pieces)) > room {
+        let sections = sections(input, Quotes::LeftOut);
+        pieces = sections.concat();
+        let fits = fitting(&pieces, room);
+        notice = Some(Piece::Text(notice_of(input, &sections, fits)));
+        pieces = closed(&pieces[..fits]);
     }
-    let notice = "*This comment was too long for GitHub; the rest is in the run's `knowledge.json`.*";
-    format!("{}\n\n{footer}\n", cut(body.trim_end(), limit, notice))
+    let mut text = join(head.iter().chain(&pieces).chain(&notice).chain(&foot));
+    text.push('\n');
+    text
 }
 
-fn body(input: &CommentInput<'_>, quotes: bool) -> String {
+/// Each pair's and each block's parts.
+fn sections(input: &CommentInput<'_>, quotes: Quotes) -> Vec<Vec<Piece>> {
     let knowledge = input.knowledge;
-    let mut parts = vec!["## What the repository says about this issue".to_owned(), summary(input)];
-    parts.extend(input.notices.iter().map(|notice| format!("> {}", inert_line(notice))));
-    for (number, pair) in (1..).zip(&knowledge.pairs) {
-        parts.push(question(number, pair));
-        parts.push(answer(&pair.answer, quotes));
-    }
-    for block in &knowledge.blocks {
-        parts.push(format!("### {}", inert_line(&capitalised(&block.kind))));
-        parts.push(block_text(block, quotes));
-    }
-    parts.retain(|part| !part.is_empty());
-    parts.join("\n\n")
+    let links = links(knowledge);
+    let pairs = (1..).zip(&knowledge.pairs).map(|(number, pair)| pair::pieces(number, pair, &links, quotes));
+    let blocks = knowledge.blocks.iter().map(|block| pair::block_pieces(block, &links, quotes));
+    pairs.chain(blocks).collect()
 }
 
-fn summary(input: &CommentInput<'_>) -> String {
+/// Text may link to where citations do: into the repository at the commit.
+fn links(knowledge: &Knowledge) -> Links {
+    blob_base(knowledge).map_or_else(Links::none, |base| Links::below(&base))
+}
+
+/// `https://…/blob/COMMIT/`, as far as a citation tells.
+fn blob_base(knowledge: &Knowledge) -> Option<String> {
+    let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
+    let marker = format!("/blob/{}/", knowledge.commit);
+    citations.filter_map(|citation| citation.permalink.as_deref()).find_map(|link| {
+        let at = link.find(&marker)?;
+        Some(link[..at + marker.len()].to_owned())
+    })
+}
+
+fn head(input: &CommentInput<'_>) -> Vec<Piece> {
     let knowledge = input.knowledge;
-    let commit = input.run.commit_link();
-    if knowledge.is_empty() {
-        return format!("Nothing was asked about this repository at {commit}.");
+    let mut pieces = vec![Piece::Text("### What the repository says about this issue".to_owned())];
+    let citations = || {
+        let of_pairs = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
+        of_pairs.chain(knowledge.blocks.iter().flat_map(|block| &block.citations))
+    };
+    let checks = Checks::of(citations());
+    let commit = commit(knowledge);
+    let mut line = match knowledge.pairs.len() {
+        0 => format!("Looked up at commit {commit}."),
+        count => format!(
+            "{} about the code at commit {commit}: {}.",
+            counted(count, "question"),
+            answered(knowledge)
+        ),
+    };
+    if checks.total() > 0 {
+        line.push_str(&format!(" {}: {}.", counted(checks.total(), "citation"), checks.words()));
     }
-    let all: Vec<&Citation> = knowledge
-        .pairs
+    pieces.push(Piece::Text(line));
+    pieces
+}
+
+/// `2 answered, 1 not found`.
+fn answered(knowledge: &Knowledge) -> String {
+    let count = |status| knowledge.pairs.iter().filter(|pair| pair.answer.status == status).count();
+    let kinds = [
+        (count(AnswerStatus::Answered), "answered"),
+        (count(AnswerStatus::Gap), "not found in the repository"),
+        (count(AnswerStatus::Budget) + count(AnswerStatus::Failed), "without an answer"),
+    ];
+    let named: Vec<String> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, kind)| format!("{count} {kind}")).collect();
+    named.join(", ")
+}
+
+fn commit(knowledge: &Knowledge) -> String {
+    let short = code_span(knowledge.commit.short());
+    match blob_base(knowledge) {
+        Some(base) => {
+            let repository = base.trim_end_matches(&format!("/blob/{}/", knowledge.commit)).to_owned();
+            format!("[{short}]({repository}/commit/{})", knowledge.commit)
+        }
+        None => short,
+    }
+}
+
+fn foot(input: &CommentInput<'_>) -> Vec<Piece> {
+    let mut pieces = vec![Piece::Text("---".to_owned())];
+    if !input.notes.is_empty() {
+        pieces.push(Piece::Open("Notes on this run".to_owned()));
+        let (most, chars) = MAX_NOTES;
+        let notes = input.notes.iter().take(most);
+        let mut lines: Vec<String> =
+            notes.map(|note| format!("- {}", inert_line(&cut(note, chars), &Links::none()))).collect();
+        if input.notes.len() > most {
+            lines.push(format!("- … and {} more in `run.json`", input.notes.len() - most));
+        }
+        pieces.push(Piece::Text(lines.join("\n")));
+        pieces.push(Piece::Close);
+    }
+    let [tokens, money, time] = words::account(&input.account, input.priced);
+    let figures = [
+        words::models(input.models),
+        tokens,
+        money,
+        time,
+        repository(input.repo),
+        format!("run {}", code_span(input.run_id.as_str())),
+        format!("acquire {}", input.version),
+    ];
+    pieces.push(Piece::Text(format!(
+        "<sub>Written by a language model that could read the repository and change nothing; each citation was \
+         looked up at the commit by a program.<br>{}</sub>",
+        figures.join(" · ")
+    )));
+    pieces
+}
+
+/// `owner/name`, or the name of a folder: where it lies on a disk is nobody's business.
+fn repository(repo: &str) -> String {
+    let name = match RepoId::from_url(repo) {
+        Ok(id) => id.slug(),
+        Err(_) => {
+            let name = repo.trim_end_matches('/').rsplit('/').next().unwrap_or(repo);
+            cut(name, 100)
+        }
+    };
+    code_span(&name)
+}
+
+/// Says what was left out, and where it is.
+fn notice_of(input: &CommentInput<'_>, sections: &[Vec<Piece>], kept: usize) -> String {
+    let mut end = 0;
+    let whole = sections
         .iter()
-        .flat_map(|pair| &pair.answer.citations)
-        .chain(knowledge.blocks.iter().flat_map(|block| &block.citations))
-        .collect();
-    let asked = match knowledge.pairs.len() {
-        0 => "A model read this repository".to_owned(),
-        1 => "A model asked one question about the repository and answered it from the code".to_owned(),
-        count => {
-            format!("A model asked {count} questions about the repository and answered them from the code")
-        }
+        .take_while(|section| {
+            end += section.len();
+            end <= kept
+        })
+        .count();
+    let missing = sections.len() - whole;
+    let what = match missing {
+        0 => "The quoted lines are left out".to_owned(),
+        _ => format!(
+            "The quoted lines and {} of {} answers, or parts of them, are left out",
+            missing,
+            sections.len()
+        ),
     };
-    let checked = match citations::tally(&all) {
-        Some(tally) => format!("Every citation was looked up there: {tally}."),
-        None => "No answer cites a place in the code, so nothing could be checked.".to_owned(),
-    };
-    format!("{asked} at {commit}. {checked}")
-}
-
-fn question(number: u32, pair: &Pair) -> String {
-    let question = &pair.question;
-    let category = match question.category {
-        Category::MechanismBehavior => "Mechanism and behaviour",
-        Category::DesignUsage => "Design and usage",
-        Category::LocatingStructure => "Location and structure",
-        Category::EcosystemStandards => "Ecosystem and standards",
-    };
-    let origin = match pair.origin {
-        Origin::Questioner => "",
-        Origin::Person => " · asked by a person",
-        Origin::Resolver => " · asked during the repair",
-    };
-    let why = inert_line(&question.why);
-    let why = if why.is_empty() { why } else { format!(" Why it matters: {why}") };
-    format!("### {number}. {}\n\n> **{category}**{origin}.{why}", inert_line(&question.text))
-}
-
-fn answer(answer: &Answer, quotes: bool) -> String {
-    let status = match answer.status {
-        AnswerStatus::Answered => "",
-        AnswerStatus::Gap => "**Not found in this repository.**",
-        AnswerStatus::Budget => "**No full answer:** the limit on steps, money or time came first.",
-        AnswerStatus::Failed => "**No answer:** the agent ended before it had one.",
-    };
-    let claims = matches!(answer.status, AnswerStatus::Answered | AnswerStatus::Budget);
-    let gaps = match answer.status {
-        _ if answer.gaps.is_empty() => String::new(),
-        AnswerStatus::Answered => format!("**Left open**\n\n{}", citations::gaps(&answer.gaps)),
-        _ => format!("**Looked for**\n\n{}", citations::gaps(&answer.gaps)),
-    };
-    joined(&[
-        status.to_owned(),
-        prose(&answer.text, &answer.citations, claims),
-        citations::evidence(&answer.citations, quotes),
-        gaps,
-    ])
-}
-
-fn block_text(block: &Block, quotes: bool) -> String {
-    joined(&[prose(&block.text, &block.citations, true), citations::evidence(&block.citations, quotes)])
-}
-
-fn joined(parts: &[String]) -> String {
-    let parts: Vec<&str> = parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect();
-    parts.join("\n\n")
-}
-
-/// A model's text, inert, with its references linked, its uncited paragraphs marked where they `claim`
-/// something, and folded where it is long.
-fn prose(text: &str, citations: &[Citation], claim: bool) -> String {
-    let text = inert(text.trim());
-    let paragraphs = paragraphs(&text);
-    let fold_at = (text.chars().count() > FOLD_CHARS).then(|| fold(&paragraphs)).flatten();
-    let mut shown = String::new();
-    let mut folded = String::new();
-    let mut done = 0;
-    for (index, paragraph) in paragraphs.iter().enumerate() {
-        let to = if fold_at.is_some_and(|at| index >= at) { &mut folded } else { &mut shown };
-        to.push_str(&text[done..paragraph.range.start]);
-        let text = if claim && paragraph.is_uncited() { marked(paragraph) } else { paragraph.text.clone() };
-        to.push_str(&citations::linked(&text, citations));
-        done = paragraph.range.end;
-    }
-    let last = if fold_at.is_some() { &mut folded } else { &mut shown };
-    last.push_str(&text[done..]);
-    match fold_at {
-        Some(_) => format!("{}\n\n{}", shown.trim_end(), details("The rest of this answer", &folded)),
-        None => shown,
-    }
-}
-
-/// Where to fold: after the paragraph with which about half of the limit is shown; never within a list.
-fn fold(paragraphs: &[Paragraph]) -> Option<usize> {
-    let is_item = |at: usize| paragraphs.get(at).is_some_and(|one| one.kind == ParagraphKind::Item);
-    let mut length = 0;
-    for (index, paragraph) in paragraphs.iter().enumerate() {
-        let splits_list = is_item(index) && index > 0 && is_item(index - 1);
-        let follows_lead_in = index > 0 && paragraphs[index - 1].kind == ParagraphKind::LeadIn;
-        if length > FOLD_CHARS / 2 && !splits_list && !follows_lead_in {
-            return Some(index);
-        }
-        length += paragraph.text.chars().count();
-    }
-    None
-}
-
-/// Says that a paragraph rests on nothing. The mark goes where it is still part of the paragraph: a fence or
-/// a table at its end would take it in.
-fn marked(paragraph: &Paragraph) -> String {
-    let gap = match paragraph.kind {
-        _ if ends_in_text(&paragraph.text) => " ",
-        // Four spaces keep it within an item of any list.
-        ParagraphKind::Item => "\n\n    ",
-        _ => "\n\n",
-    };
-    format!("{}{gap}*(not cited)*", paragraph.text)
-}
-
-fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    format!(
+        "> **Cut to fit.** {what}, since a comment holds {} characters. `knowledge.json` of run {} has everything.",
+        number(MAX_CHARS as u64),
+        code_span(input.run_id.as_str())
+    )
 }
 
 #[cfg(test)]

@@ -1,349 +1,334 @@
-//! A model's words as words: nothing in them pings, links, closes, commands, or breaks out of its place.
+//! S-34: what a model wrote does nothing on GitHub but be read.
 //!
-//! Code is left alone, since GitHub does nothing with it. Outside of it mentions and references get an
-//! invisible space after their mark (written as an entity, so that the source shows it), addresses become
-//! code, links become their text and address, images go, raw HTML and definitions are escaped, headings
-//! become bold text, and a fence that is left open is closed.
+//! Outside code: mentions, references to issues, bare URLs, e-mail addresses and commands to bots become code
+//! spans, which GitHub leaves alone; links go unless they lead into the repository, images go, HTML becomes
+//! text, definitions that could give other text a meaning do too, headings sink below ours. Code stays as it
+//! is, but a fence that was left open is closed.
+//!
+//! GitHub looks for mentions and references in the text that it renders, so the search is for rendered text
+//! and not for source: `&#64;` and `\@` are `@` here too.
+//!
+//! An edit can make markup of what was none, so looks are repeated until one finds nothing: the result is
+//! stable by construction, and the look that found nothing is the proof that nothing is left. A text that is
+//! made to need many looks becomes one code block.
 
-use std::{ops::Range, sync::LazyLock};
+mod run;
+mod tokens;
 
-use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
-use regex::Regex;
+use std::ops::Range;
 
-use super::markdown::{code_block, code_span};
-use crate::gate::{edits::Edits, markdown, sanitize::is_invisible};
+use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
-/// Rounds before a text that keeps making new markup is shown as code.
-const MAX_ROUNDS: usize = 8;
+use crate::gate::{
+    edits::Edits,
+    markdown::{is_block_border, parser},
+};
 
-static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:\b(?:https?|ftp)://|\bwww\.)[^\s<>`|]+")
-        .expect("the pattern ships with the program, and tests use it")
-});
+use super::{
+    markdown::{code_span, fence, visible},
+    words::cut,
+};
+use run::Run;
 
-/// Makes a model's markdown inert.
-pub fn inert(text: &str) -> String {
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let mut text: String = text.chars().filter(|c| !is_invisible(*c)).collect();
-    for round in 0..MAX_ROUNDS {
-        let edits = look(&text, round == 0);
+/// Looks before a text becomes a code block. What models write needs three at most.
+const MAX_LOOKS: usize = 12;
+/// Longest destination or alternative text that is shown, in characters.
+const MAX_SHOWN_CHARS: usize = 200;
+/// Headings of a text stand at this level or below.
+const HEADING: &str = "#####";
+
+/// Where links may lead.
+#[derive(Debug, Clone, Default)]
+pub struct Links(Option<url::Url>);
+
+impl Links {
+    /// Nowhere.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Below this URL, which ends with a slash.
+    pub fn below(base: &str) -> Self {
+        Self(url::Url::parse(base).ok().filter(|url| url.path().ends_with('/')))
+    }
+
+    fn allow(&self, target: &str) -> bool {
+        // Parsed, so that `..` and user names cannot lead elsewhere.
+        let (Some(base), Ok(target)) = (&self.0, url::Url::parse(target)) else { return false };
+        target.origin() == base.origin()
+            && target.username().is_empty()
+            && target.password().is_none()
+            && target.path().starts_with(base.path())
+    }
+}
+
+/// Markdown that can stand between blank lines anywhere in a comment. Idempotent; never panics; linear in the
+/// length of the text.
+pub fn inert(text: &str, links: &Links) -> String {
+    let mut text = visible(text).trim_matches('\n').trim_end().to_owned();
+    for _ in 0..MAX_LOOKS {
+        let edits = Look::at(&text, links);
         if edits.is_empty() {
             return text;
         }
-        text = edits.apply(&text);
+        text = edits.apply(&text).trim_matches('\n').trim_end().to_owned();
     }
-    code_block("", &text)
+    fence(&text, "")
 }
 
-/// The edits of one round. Entities are a model's own only in the first: later ones are ours.
-fn look(text: &str, first: bool) -> Edits {
-    let mut edits = Edits::default();
-    let parser = markdown::parser(text);
-    for (_, definition) in parser.reference_definitions().iter() {
-        edits.insert(definition.span.start, "\\");
+/// As [`inert`], for one line of text in a heading, a list item or a sentence; white space is folded.
+pub fn inert_line(text: &str, links: &Links) -> String {
+    let line = visible(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let inert = inert(&line, links);
+    if line.is_empty() || is_one_paragraph(&line) && is_one_paragraph(&inert) {
+        inert
+    } else {
+        code_span(&line)
     }
-    let mut walk = Walk { text, edits, first, code: Vec::new(), open: Vec::new(), depth: 0 };
-    for (event, range) in parser.into_offset_iter() {
-        walk.event(event, range);
-    }
-    let Walk { mut edits, code, .. } = walk;
-    let mut code = code.into_iter().peekable();
-    for address in ADDRESS.find_iter(text) {
-        while code.next_if(|range| range.end <= address.start()).is_some() {}
-        if !code.peek().is_some_and(|range| range.start < address.end()) {
-            let shown = address.as_str().trim_end_matches(|c: char| ".,;:!?)]}'\"*_~|".contains(c));
-            edits.replace(address.start()..address.start() + shown.len(), code_span(shown));
-        }
-    }
-    edits
 }
 
-struct Walk<'a> {
+fn is_one_paragraph(text: &str) -> bool {
+    let mut blocks = parser(text).filter(is_block_border);
+    matches!(blocks.next(), Some(Event::Start(Tag::Paragraph))) && blocks.count() == 1
+}
+
+/// One look at a text.
+struct Look<'a> {
     text: &'a str,
+    links: &'a Links,
     edits: Edits,
-    first: bool,
-    /// Code spans and blocks, in order.
-    code: Vec<Range<usize>>,
-    /// Links and headings that are open, with where their text starts and ends as far as seen.
-    open: Vec<Option<Range<usize>>>,
-    /// How many blocks are open.
-    depth: usize,
+    /// Text since the last event of another kind.
+    run: Run,
+    /// Whether `run` begins a line.
+    at_line_start: bool,
+    open_links: Vec<OpenLink>,
+    images: usize,
+    in_code_block: bool,
+    /// Backticks that open nothing, but might once there are more code spans.
+    stray_backticks: Vec<usize>,
+    makes_code: bool,
 }
 
-impl Walk<'_> {
-    fn event(&mut self, event: Event<'_>, range: Range<usize>) {
-        if !matches!(event, Event::End(TagEnd::Link | TagEnd::Heading(_))) {
-            for inner in &mut self.open {
-                let inner = inner.get_or_insert(range.clone());
-                inner.end = inner.end.max(range.end);
+struct OpenLink {
+    /// Set on a link that must go.
+    destination: Option<String>,
+    /// The text of the link, as far as seen.
+    inner: Option<Range<usize>>,
+}
+
+impl<'a> Look<'a> {
+    fn at(text: &'a str, links: &'a Links) -> Edits {
+        let mut look = Self {
+            text,
+            links,
+            edits: Edits::default(),
+            run: Run::default(),
+            at_line_start: true,
+            open_links: Vec::new(),
+            images: 0,
+            in_code_block: false,
+            stray_backticks: Vec::new(),
+            makes_code: false,
+        };
+        let events = parser(text).into_offset_iter();
+        for (_, definition) in events.reference_definitions().iter() {
+            look.edits.insert(definition.span.start, "\\");
+        }
+        for (event, range) in events {
+            look.event(event, range);
+        }
+        look.end_run();
+        if look.makes_code {
+            for at in std::mem::take(&mut look.stray_backticks) {
+                look.edits.replace(at..at + 1, "&#96;");
             }
         }
+        if look.edits.is_empty()
+            && let Some(end) = missing_end(text)
+        {
+            look.edits.insert(text.len(), format!("\n{end}"));
+        }
+        look.edits
+    }
+
+    fn event(&mut self, event: Event<'_>, range: Range<usize>) {
+        if !matches!(event, Event::End(TagEnd::Link))
+            && let Some(link) = self.open_links.last_mut()
+        {
+            let inner = link.inner.get_or_insert(range.clone());
+            inner.end = inner.end.max(range.end);
+        }
+        if let Event::Text(text) = &event {
+            if self.images == 0 && !self.in_code_block {
+                self.run.push(self.text, text, range);
+            }
+            return;
+        }
+        self.end_run();
+        self.at_line_start = is_block_border(&event) || matches!(event, Event::SoftBreak | Event::HardBreak);
+        match event {
+            Event::Start(tag) => self.start(tag, range),
+            Event::End(TagEnd::Link) => self.end_link(&range),
+            Event::End(TagEnd::Image) => self.images -= 1,
+            Event::End(TagEnd::CodeBlock) => self.in_code_block = false,
+            Event::Html(_) => self.escape_html(range),
+            Event::InlineHtml(tag) if !is_line_break(&tag) => self.escape_html(range),
+            Event::Code(code) if begins_a_line_with_a_command(&self.text[range.clone()]) => {
+                self.put_code(range, "", &code, "");
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
+        match tag {
+            Tag::CodeBlock(_) => self.in_code_block = true,
+            Tag::Heading { .. } => self.lower_heading(range),
+            // It would stand at the end of the comment, far from its text.
+            Tag::FootnoteDefinition(_) => self.edits.insert(range.start, "\\"),
+            Tag::Image { .. } => {
+                self.images += 1;
+                let alt = alternative_text(&self.text[range.clone()]);
+                if alt.is_empty() {
+                    self.edits.replace(range, "(image left out)");
+                } else {
+                    self.put_code(range, "(image ", &alt, " left out)");
+                }
+            }
+            Tag::Link { link_type, dest_url, title, .. } => {
+                let allowed = title.is_empty() && self.links.allow(&dest_url);
+                match link_type {
+                    LinkType::Autolink | LinkType::Email if !allowed => {
+                        let shown = self.text[range.clone()].trim_matches(['<', '>']).to_owned();
+                        self.put_code(range, "", &shown_target(&shown), "");
+                        self.open_links.push(OpenLink { destination: None, inner: None });
+                    }
+                    LinkType::Inline if !allowed => {
+                        self.open_links
+                            .push(OpenLink { destination: Some(dest_url.to_string()), inner: None });
+                    }
+                    // Those by reference end with their definition.
+                    _ => self.open_links.push(OpenLink { destination: None, inner: None }),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `[text](target)` becomes ``text (`target`)``.
+    fn end_link(&mut self, range: &Range<usize>) {
+        let Some(OpenLink { destination: Some(destination), inner }) = self.open_links.pop() else { return };
+        let inner = inner.unwrap_or(range.start + 1..range.start + 1);
+        let Some(close) = self.text[inner.end..range.end].find(']') else { return };
+        let text = &self.text[range.start + 1..inner.end + close];
+        let (open, close) = if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
+            // A reference to a citation stays one.
+            (None, "]")
+        } else {
+            (Some(range.start..range.start + 1), "")
+        };
+        if let Some(open) = open {
+            self.edits.remove(open);
+        }
+        let tail = inner.end + self.text[inner.end..range.end].find(']').unwrap_or(0)..range.end;
+        if destination.is_empty() || destination.starts_with('#') || destination == text {
+            self.edits.replace(tail, close);
+        } else {
+            self.put_code(tail, &format!("{close} ("), &shown_target(&destination), ")");
+        }
+    }
+
+    /// Neutralises what the run says, and keeps in mind what further edits could bring to life.
+    fn end_run(&mut self) {
+        let run = std::mem::take(&mut self.run);
+        self.stray_backticks.extend(run.backticks(self.text));
+        for token in tokens::find(run.rendered(), self.at_line_start, self.links) {
+            let (source, shown) = run.source(token);
+            self.put_code(source, "", shown, "");
+        }
+    }
+
+    /// Puts a code span in the place of `range`, apart from what would become part of it.
+    fn put_code(&mut self, range: Range<usize>, before: &str, code: &str, after: &str) {
+        let joins_before = before.is_empty() && self.text[..range.start].ends_with(['`', '\\']);
+        let joins_after = after.is_empty() && self.text[range.end..].starts_with('`');
+        let space = |joins| if joins { " " } else { "" };
+        let code = code_span(code);
+        let text = format!("{}{before}{code}{after}{}", space(joins_before), space(joins_after));
+        self.edits.replace(range, text);
+        self.makes_code = true;
+    }
+
+    fn escape_html(&mut self, range: Range<usize>) {
+        for (at, _) in self.text[range.clone()].match_indices('<') {
+            self.edits.replace(range.start + at..range.start + at + 1, "&lt;");
+        }
+    }
+
+    fn lower_heading(&mut self, range: Range<usize>) {
+        let source = &self.text[range.clone()];
+        let marks = source.bytes().take_while(|b| *b == b'#').count();
+        if (1..HEADING.len()).contains(&marks) {
+            self.edits.replace(range.start..range.start + marks, HEADING);
+        } else if marks == 0 {
+            // A line of `=` or `-` below makes the text a heading.
+            let underlined = source.trim_end();
+            let line = underlined.rfind('\n').unwrap_or(0);
+            if let Some(at) = underlined[line..].find(['=', '-']) {
+                self.edits.remove(range.start + line + at..range.start + underlined.len());
+            }
+        }
+    }
+}
+
+fn is_line_break(tag: &str) -> bool {
+    let name = tag.trim_matches(['<', '>']).trim_end_matches('/').trim();
+    name.eq_ignore_ascii_case("br")
+}
+
+/// Bots that read lines and not markdown find a command inside a code span too.
+fn begins_a_line_with_a_command(code: &str) -> bool {
+    code.lines().skip(1).any(|line| tokens::command(line.trim_start_matches(['>', ' ', '\t'])).is_some())
+}
+
+/// The words of an image's alternative text.
+fn alternative_text(image: &str) -> String {
+    let words = parser(image).filter_map(|event| match event {
+        Event::Text(text) | Event::Code(text) => Some(text.replace('|', "/")),
+        _ => None,
+    });
+    cut(&words.collect::<Vec<_>>().join(" "), MAX_SHOWN_CHARS)
+}
+
+/// A target as it can stand in a code span, also in a table.
+fn shown_target(target: &str) -> String {
+    cut(&target.replace('|', "%7C"), MAX_SHOWN_CHARS)
+}
+
+/// What must follow the text so that whatever comes after it stands on its own: the end of an open fence.
+fn missing_end(text: &str) -> Option<String> {
+    const AFTER: &str = "after";
+    let followed = format!("{text}\n\n{AFTER}");
+    let mut depth = 0;
+    let mut fence = "```".to_owned();
+    let mut stands_alone = false;
+    for (event, range) in parser(&followed).into_offset_iter() {
         match event {
             Event::Start(tag) => {
-                self.start(&tag, &range);
-                self.depth += 1;
-            }
-            Event::End(tag) => {
-                self.depth -= 1;
-                self.end(tag, &range);
-            }
-            Event::Code(_) => self.code.push(range),
-            Event::Html(_) | Event::InlineHtml(_) => {
-                for (at, _) in self.text[range.clone()].match_indices('<') {
-                    self.edits.replace(range.start + at..range.start + at + 1, "&lt;");
+                stands_alone = depth == 0 && tag == Tag::Paragraph && followed[range.clone()] == *AFTER;
+                depth += 1;
+                if let Tag::CodeBlock(_) = tag {
+                    let line = followed[range].trim_start();
+                    let mark = line.chars().next().unwrap_or('`');
+                    fence = line.chars().take_while(|c| *c == mark).collect();
                 }
             }
-            Event::Text(shown) => self.plain(&shown, range),
+            Event::End(_) => depth -= 1,
             _ => {}
         }
     }
-
-    fn start(&mut self, tag: &Tag<'_>, range: &Range<usize>) {
-        match tag {
-            Tag::CodeBlock(kind) => {
-                self.code.push(range.clone());
-                if matches!(kind, CodeBlockKind::Fenced(_)) && self.depth == 0 {
-                    self.close_fence(range);
-                }
-            }
-            Tag::Image { .. } => self.edits.replace(range.clone(), "*(an image was left out)*"),
-            Tag::Link { link_type: LinkType::Autolink | LinkType::Email, dest_url, .. } => {
-                self.edits.replace(range.clone(), code_span(dest_url));
-                self.open.push(None);
-            }
-            Tag::Link { .. } | Tag::Heading { .. } => self.open.push(None),
-            Tag::FootnoteDefinition(_) => self.edits.insert(range.start, "\\"),
-            _ => {}
-        }
-    }
-
-    fn end(&mut self, tag: TagEnd, range: &Range<usize>) {
-        match tag {
-            TagEnd::Link => {
-                let inner = self.open.pop().flatten().unwrap_or(range.start + 1..range.start + 1);
-                self.link(range, inner);
-            }
-            TagEnd::Heading(_) => {
-                let inner = self.open.pop().flatten();
-                self.heading(range, inner);
-            }
-            _ => {}
-        }
-    }
-
-    /// `[text](address)` becomes its text and the address as code. Links by reference fall apart with their
-    /// definitions.
-    fn link(&mut self, range: &Range<usize>, inner: Range<usize>) {
-        let source = &self.text[range.clone()];
-        let tail = &self.text[inner.end..range.end];
-        let address = tail.split_once("](").map(|(_, address)| address.trim_end_matches(')').trim());
-        if let Some(address) = address.filter(|_| source.starts_with('[')) {
-            self.edits.remove(range.start..range.start + 1);
-            let shown = if address.is_empty() { String::new() } else { format!(" ({})", code_span(address)) };
-            self.edits.replace(inner.end..range.end, shown);
-        }
-    }
-
-    fn heading(&mut self, range: &Range<usize>, inner: Option<Range<usize>>) {
-        let end = range.start + self.text[range.clone()].trim_end().len();
-        let Some(inner) = inner else { return self.edits.remove(range.start..end) };
-        let mark = if self.text[inner.clone()].contains("**") { "" } else { "**" };
-        let gap = if self.depth == 0 { "\n" } else { "" };
-        self.edits.replace(range.start..inner.start, mark);
-        self.edits.replace(inner.end..end.max(inner.end), format!("{mark}{gap}"));
-    }
-
-    fn close_fence(&mut self, range: &Range<usize>) {
-        let source = self.text[range.clone()].trim_end();
-        let first = source.lines().next().unwrap_or_default().trim_start();
-        let Some(mark) = first.chars().next() else { return };
-        let length = first.chars().take_while(|c| *c == mark).count();
-        let last = source.lines().skip(1).last().unwrap_or_default().trim();
-        let is_closed = last.len() >= length && last.chars().all(|c| c == mark);
-        if !is_closed && range.end >= self.text.trim_end().len() {
-            self.edits.insert(range.end, format!("\n{}", mark.to_string().repeat(length)));
-        }
-    }
-
-    /// Plain text as the parser hands it out: a piece of the source, or one entity.
-    fn plain(&mut self, shown: &str, range: Range<usize>) {
-        if self.code.last().is_some_and(|code| code.end >= range.end) {
-            return;
-        }
-        let source = &self.text[range.clone()];
-        if source != shown {
-            if self.first && source.starts_with('&') {
-                self.edits.replace(range.start..range.start + 1, "&amp;");
-            }
-            return;
-        }
-        let mut line_before = self.text[..range.start].chars().rev().take_while(|c| *c != '\n');
-        if source.starts_with('/') && line_before.all(|c| " \t>-*+".contains(c)) {
-            self.edits.replace(range.start..range.start + 1, "&#47;");
-        }
-        for (at, c) in source.char_indices().filter(|(_, c)| matches!(c, '<' | '@' | '#' | '-')) {
-            let at = range.start + at;
-            if c == '<' {
-                self.edits.replace(at..at + 1, "&lt;");
-            } else if self.pings(at, c) {
-                self.edits.insert(at + 1, "&#8203;");
-            }
-        }
-    }
-
-    /// Whether the mark at `at` makes what follows a mention or a reference.
-    fn pings(&self, at: usize, mark: char) -> bool {
-        let Some(next) = self.text[at + 1..].chars().next() else { return false };
-        match mark {
-            '@' => next.is_alphanumeric() || next == '_',
-            '#' => next.is_ascii_digit(),
-            _ => {
-                let before = at.checked_sub(2).and_then(|start| self.text.get(start..at));
-                next.is_ascii_digit() && before.is_some_and(|mark| mark.eq_ignore_ascii_case("gh"))
-            }
-        }
-    }
-}
-
-/// As [`inert`], for a place that has room for one line.
-pub(super) fn inert_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let safe = inert(&line);
-    // What would open a block at the start of a line becomes more than a line.
-    if safe.contains('\n') || starts_block(&safe) { code_span(&line) } else { safe }
-}
-
-fn starts_block(line: &str) -> bool {
-    let first = markdown::parser(line).next();
-    !matches!(first, None | Some(Event::Start(Tag::Paragraph)))
+    (!stands_alone).then_some(fence)
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn s_34_mentions_references_and_commands_do_nothing() {
-        for (text, expected) in [
-            (
-                "Ask @octocat, fixes #12 and o/r#3, GH-4.",
-                "Ask @&#8203;octocat, fixes #&#8203;12 and o/r#&#8203;3, GH-&#8203;4.",
-            ),
-            ("`@octocat #12` C# a@ # x", "`@octocat #12` C# a@ # x"),
-            (
-                "&#64;octocat &lt;b&gt; \\@octocat",
-                "&amp;#&#8203;64;octocat &amp;lt;b&amp;gt; \\@&#8203;octocat",
-            ),
-            ("/merge\n- /close now\na /path", "&#47;merge\n- &#47;close now\na /path"),
-            ("see https://github.com/o/r/issues/1.", "see `https://github.com/o/r/issues/1`."),
-            ("(www.x.org/a_b_c) <https://y> <me@x.org>", "(`www.x.org/a_b_c`) `https://y` `me@x.org`"),
-            ("[a `b` @c](http://x \"t\") [d][e] [](y)", "a `b` @&#8203;c (`http://x \"t\"`) [d][e]  (`y`)"),
-            ("![a](b) ![c][d]\n\n[d]: e", "*(an image was left out)* *(an image was left out)*\n\n\\[d]: e"),
-        ] {
-            assert_eq!(inert(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn s_34_nothing_breaks_out_of_its_place() {
-        for (text, expected) in [
-            ("a <!-- b --> </details> <b>c</b>", "a &lt;!-- b --> &lt;/details> &lt;b>c&lt;/b>"),
-            ("<!-- open\n\nb", "&lt;!-- open\n\nb"),
-            ("</details>\n\nb", "&lt;/details>\n\nb"),
-            ("# A\nb\n\nC **d**\n===\n", "**A**\n\nb\n\nC **d**\n\n"),
-            ("[1]: http://evil\n[1]: b\n\n[1]", "\\[1]: `http://evil`\n[1]: b\n\n[1]"),
-            ("[^1]: a\n\nb[^1]", "\\[^1]: a\n\nb[^1]"),
-            ("```py\na <b> @c", "```py\na <b> @c\n```"),
-            ("~~~~\n~~~\n", "~~~~\n~~~\n\n~~~~"),
-            ("a\u{202E}b\u{200B}\r\nc", "ab\nc"),
-        ] {
-            assert_eq!(inert(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_line_stays_a_line() {
-        assert_eq!(inert_line("a\n\n# b `c`"), "a # b `c`");
-        assert_eq!(inert_line("```x"), "```` ```x ````");
-        assert_eq!(inert_line("> @a"), "`> @a`");
-        assert_eq!(inert_line("- a"), "`- a`");
-    }
-
-    fn fragments() -> impl Strategy<Value = String> {
-        let fragment = prop::sample::select(vec![
-            "<!--",
-            "-->",
-            "<b>",
-            "</details>",
-            "<",
-            ">",
-            "&lt;",
-            "&#64;",
-            "@a",
-            "#1",
-            "`",
-            "```",
-            "~~~",
-            "\n",
-            "\n\n",
-            "[",
-            "]",
-            "](",
-            ")",
-            "![",
-            "[a]: b",
-            "[^a]: ",
-            "[^a]",
-            "# ",
-            "===",
-            "- ",
-            "> ",
-            "    ",
-            "http://x",
-            "www.y",
-            "*",
-            "_",
-            "\\",
-            "|",
-            "|-|",
-            "a",
-            " ",
-            "/merge",
-            "é",
-        ]);
-        prop::collection::vec(fragment, 0..30).prop_map(|parts| parts.concat())
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
-
-        #[test]
-        fn s_34_what_is_inert_has_no_links_html_or_headings_and_ends(text in fragments()) {
-            let safe = inert(&text);
-            let whole = format!("{safe}\n\nend of it");
-            let mut depth = 0;
-            let mut ended = false;
-            let parser = markdown::parser(&whole);
-            prop_assert_eq!(parser.reference_definitions().iter().count(), 0);
-            for event in parser {
-                match event {
-                    Event::Start(tag) => {
-                        depth += 1;
-                        let is_bad = matches!(
-                            tag,
-                            Tag::Link { .. } | Tag::Image { .. } | Tag::HtmlBlock | Tag::FootnoteDefinition(_) | Tag::Heading { .. }
-                        );
-                        prop_assert!(!is_bad, "{tag:?} in {safe}");
-                    }
-                    Event::End(_) => depth -= 1,
-                    Event::Html(html) | Event::InlineHtml(html) => prop_assert!(false, "{html} in {safe}"),
-                    Event::Text(text) if depth == 1 && &*text == "end of it" => ended = true,
-                    _ => {}
-                }
-            }
-            prop_assert!(ended, "swallowed by {safe}");
-        }
-    }
-}
+mod tests;

@@ -1,167 +1,76 @@
-//! Pieces of GitHub markdown that hold whatever they are given.
+//! Pieces of GitHub's markdown that hold any text.
 
-/// Code in a line of text. Line ends become spaces.
-pub(super) fn code_span(text: &str) -> String {
-    let text = text.replace(['\n', '\r'], " ");
-    let ticks = "`".repeat(longest_run(&text, '`') + 1);
-    // A space at each end keeps a backtick at the border apart; it is not shown.
-    let pad = if text.starts_with('`') || text.ends_with('`') || text.trim().is_empty() { " " } else { "" };
-    format!("{ticks}{pad}{text}{pad}{ticks}")
+use crate::gate::sanitize::is_invisible;
+
+/// The text as one code span, white space folded.
+pub fn code_span(text: &str) -> String {
+    let text = visible(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let runs: Vec<usize> = ticks(&text).collect();
+    let free = (1..).find(|length| !runs.contains(length)).unwrap_or(1);
+    let ticks = "`".repeat(free);
+    // The parser takes one space off at both ends.
+    let space = if text.is_empty() || text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    let text = if text.is_empty() { " " } else { &text };
+    format!("{ticks}{space}{text}{space}{ticks}")
 }
 
-/// Code as a block, with a fence longer than any in it.
-pub(super) fn code_block(language: &str, code: &str) -> String {
-    let fence = "`".repeat(longest_run(code, '`').max(2) + 1);
-    format!("{fence}{language}\n{}\n{fence}", code.trim_end_matches('\n'))
+/// The text as a code block whose fence nothing inside can close. `language` is letters, digits or nothing.
+pub fn fence(text: &str, language: &str) -> String {
+    let text = visible(text);
+    let ticks = "`".repeat(ticks(&text).max().unwrap_or(0).max(2) + 1);
+    let language: String = language.chars().filter(char::is_ascii_alphanumeric).collect();
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{ticks}{language}\n{text}{end}{ticks}")
 }
 
-/// Length of the longest run of `c`.
-fn longest_run(text: &str, c: char) -> usize {
-    let mut longest = 0;
-    let mut run = 0;
-    for one in text.chars() {
-        run = if one == c { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    longest
+/// Without the characters that nobody sees and that may show a text as another.
+pub fn visible(text: &str) -> String {
+    text.replace("\r\n", "\n").chars().filter(|c| !is_invisible(*c)).collect()
 }
 
-/// A link, or only its text where the address is not one that stands safely between parentheses.
-pub(super) fn link(text: &str, url: Option<&str>) -> String {
-    match url.filter(|url| is_plain_url(url)) {
-        Some(url) => format!("[{text}]({url})"),
-        None => text.to_owned(),
-    }
+/// What GitHub calls the language of a file.
+pub fn language(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.rsplit_once('.').map_or("", |(_, extension)| extension)
 }
 
-fn is_plain_url(url: &str) -> bool {
-    (url.starts_with("https://") || url.starts_with("http://"))
-        && url.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>\\`\"[]".contains(&byte))
-}
-
-/// Something to unfold. `summary` is HTML.
-pub(super) fn details(summary: &str, content: &str) -> String {
-    format!("<details>\n<summary>{summary}</summary>\n\n{}\n\n</details>", content.trim())
-}
-
-/// Cuts a text at a line so that it has at most `limit` characters, closes what the cut leaves open, and ends
-/// with `notice`. A text within the limit is returned as it is.
-pub(super) fn cut(text: &str, limit: usize, notice: &str) -> String {
-    if text.chars().count() <= limit {
-        return text.to_owned();
-    }
-    let mut open = Open::default();
-    let mut kept = String::new();
-    let mut left = limit.saturating_sub(notice.chars().count() + 4);
-    for line in text.split_inclusive('\n') {
-        let mut after = open.clone();
-        after.read(line);
-        let length = line.chars().count();
-        if length + after.closing().chars().count() > left {
-            // A text without a line that fits is cut within its first.
-            if kept.trim().is_empty() && open.fence.is_none() && open.details == 0 {
-                kept.extend(line.chars().take(left));
-            }
-            break;
-        }
-        left -= length;
-        kept.push_str(line);
-        open = after;
-    }
-    format!("{}{}\n\n{notice}", kept.trim_end(), open.closing())
-}
-
-/// What is open at the end of a line: a fence, and how many `<details>`.
-#[derive(Clone, Default)]
-struct Open {
-    fence: Option<String>,
-    details: usize,
-}
-
-impl Open {
-    fn read(&mut self, line: &str) {
-        let line = line.trim();
-        let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'));
-        let run: String = line.chars().take_while(|c| Some(*c) == mark).collect();
-        match &self.fence {
-            Some(fence) => {
-                if run == line && run.starts_with(fence.as_str()) {
-                    self.fence = None;
-                }
-            }
-            None if run.len() >= 3 && !line[run.len()..].contains('`') => self.fence = Some(run),
-            None if line.starts_with("<details") => self.details += 1,
-            None if line.starts_with("</details>") => self.details = self.details.saturating_sub(1),
-            None => {}
-        }
-    }
-
-    fn closing(&self) -> String {
-        let fence = self.fence.as_ref().map(|fence| format!("\n{fence}")).unwrap_or_default();
-        format!("{fence}{}", "\n\n</details>".repeat(self.details))
-    }
+/// Lengths of the runs of backticks.
+fn ticks(text: &str) -> impl Iterator<Item = usize> {
+    text.split(|c| c != '`').map(str::len)
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use pulldown_cmark::Event;
 
     use super::*;
+    use crate::gate::markdown::parser;
 
     #[test]
-    fn code_stays_within_its_marks() {
+    fn code_spans_and_fences_hold_what_would_close_them() {
         assert_eq!(code_span("a"), "`a`");
-        assert_eq!(code_span("`a``b"), "``` `a``b ```");
-        assert_eq!(code_span("a\nb"), "`a b`");
-        assert_eq!(code_block("rs", "```\nx\n````"), "`````rs\n```\nx\n````\n`````");
-        assert_eq!(code_block("", "x\n"), "```\nx\n```");
+        assert_eq!(code_span("`a``"), "``` `a`` ```");
+        assert_eq!(code_span(" a\n b "), "`a b`");
+        assert_eq!(fence("x\n````\n", "rs"), "`````rs\nx\n````\n`````");
+        assert_eq!(fence("x", "a b\n`"), "```ab\nx\n```");
+        assert_eq!([language("a/b.rs"), language("Makefile"), language("a.b/c")], ["rs", "", ""]);
     }
 
-    #[test]
-    fn only_plain_addresses_become_links() {
-        assert_eq!(link("a", Some("https://x/y#L1-L2")), "[a](https://x/y#L1-L2)");
-        for odd in ["javascript:x", "https://x/)[b](c", "https://x y", "https://x/\n"] {
-            assert_eq!(link("a", Some(odd)), "a", "{odd}");
-        }
-    }
-
-    #[test]
-    fn a_cut_closes_fences_and_details() {
-        let text =
-            "a\n\n<details>\n<summary>s</summary>\n\n````py\n```\nlong line\nlong line\n````\n\n</details>\n";
-        insta::assert_snapshot!(cut(text, 79, "*Cut.*"), @"
-        a
-
-        <details>
-        <summary>s</summary>
-
-        ````py
-        ```
-        ````
-
-        </details>
-
-        *Cut.*
-        ");
-        assert_eq!(cut(text, 1_000, "*Cut.*"), text);
-        assert_eq!(cut(&"x".repeat(100), 20, "*Cut.*"), "xxxxxxxxxx\n\n*Cut.*");
-    }
-
-    proptest! {
+    proptest::proptest! {
         #[test]
-        fn a_cut_keeps_its_limit_and_its_balance(
-            lines in prop::collection::vec(
-                prop::sample::select(vec!["<details>", "</details>", "```", "````py", "~~~", "text", ""]), 0..40),
-            limit in 30usize..300,
-        ) {
-            let text = lines.join("\n");
-            let cut = cut(&text, limit, "*Cut.*");
-            prop_assert!(cut.chars().count() <= limit);
-            if cut != text {
-                let mut open = Open::default();
-                cut.lines().for_each(|line| open.read(line));
-                prop_assert!(open.fence.is_none() && open.details == 0, "{}", cut);
-            }
+        fn whatever_a_code_span_holds_it_is_one_code_span(text in "[ -~`\n\u{200b}é]{0,30}") {
+            let span = code_span(&text);
+            let events: Vec<_> = parser(&span).collect();
+            proptest::prop_assert_eq!(events.len(), 3, "{:?}", events);
+            proptest::prop_assert!(matches!(&events[1], Event::Code(_)));
+        }
+
+        #[test]
+        fn whatever_a_fence_holds_it_is_one_code_block(text in "[ -~`\n\u{200b}é]{0,30}") {
+            let fenced = fence(&text, "rs");
+            let blocks = parser(&fenced).filter(|e| matches!(e, Event::Start(_))).count();
+            proptest::prop_assert_eq!(blocks, 1);
+            proptest::prop_assert!(parser(&fenced).all(|e| !matches!(e, Event::Code(_))));
         }
     }
 }

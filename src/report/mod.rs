@@ -1,21 +1,118 @@
-//! Every word that users read. Pure: plain values in, markdown out.
 //!
-//! What a model wrote passes through [`inert`] on its way; what the host says is told apart from it.
+//! Values in, values out; one function a text. Invariants
+//! - Text from models, issues and providers is made inert before it stands in markdown: it notifies nobody,
+//!   closes nothing, commands no bot, links nowhere but into the repository, and cannot leave its place.
+//! - What was not verified is never shown as if it were, and what was left out is said.
 
-mod citations;
 mod comment;
-mod failure;
+mod fit;
+#[cfg(test)]
+mod fixtures;
 mod inert;
 mod markdown;
 mod pull_request;
-mod run;
-#[cfg(test)]
-mod sample;
+mod terminal;
+mod words;
 
 pub use comment::{CommentInput, comment};
-pub use failure::{FailureInput, failure};
-pub use inert::inert;
-pub use pull_request::{
-    IssueReference, NoPatch, PullRequestInput, PullRequestText, TestReport, no_patch, pull_request,
-};
-pub use run::RunFacts;
+pub use inert::{Links, inert};
+pub use pull_request::{PullRequestInput, pull_request};
+pub use terminal::{DemoInput, demo, ending, recorded_with};
+
+use crate::domain::{Check, Citation, CommitId, RepoId, RepoPath};
+
+/// Longest name that the host repeats, in characters.
+const MAX_NAME_CHARS: usize = 200;
+
+/// The host's gap for something that an answer names and the commit does not have.
+pub fn named_but_missing(name: &str) -> String {
+    format!(
+        "The answer names {}, which does not exist at this commit.",
+        markdown::code_span(&words::cut(name, MAX_NAME_CHARS))
+    )
+}
+
+/// What the history that agents see holds, as the end of a sentence about the repository.
+pub fn history_fact(note: Option<&str>) -> String {
+    match note {
+        Some(note) => format!("{note}."),
+        None => "its whole history is there (`git log`, `git blame`).".to_owned(),
+    }
+}
+
+/// Where a citation can be looked up on the web: the cited lines at that very commit. `None` for a citation
+/// that does not hold.
+pub fn permalink(repo: &RepoId, commit: &CommitId, citation: &Citation) -> Option<String> {
+    if citation.check == Check::Unverified {
+        return None;
+    }
+    let path = RepoPath::parse(&citation.path).ok()?;
+    // Files that GitHub renders have no lines to link to unless their source is asked for.
+    const RENDERED: [&str; 8] = ["adoc", "asciidoc", "markdown", "md", "org", "rdoc", "rst", "textile"];
+    let extension = path.as_str().rsplit_once('.').map_or("", |(_, extension)| extension);
+    let plain = if RENDERED.contains(&extension.to_ascii_lowercase().as_str()) { "?plain=1" } else { "" };
+    let Citation { start, end, .. } = citation;
+    let lines = if start == end { format!("L{start}") } else { format!("L{start}-L{end}") };
+    Some(format!("{repo}/blob/{commit}/{}{plain}#{lines}", percent_encoded(path.as_str())))
+}
+
+/// A path as it can stand in a URL and in markdown: everything is encoded that either could read as its own.
+fn percent_encoded(path: &str) -> String {
+    let mut encoded = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                encoded.push(byte as char)
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn citation(path: &str, lines: (u32, u32), check: Check) -> Citation {
+        let (start, end) = lines;
+        Citation { path: path.into(), start, end, quote: None, symbol: None, check, permalink: None }
+    }
+
+    #[test]
+    fn a_missing_name_cannot_leave_its_code_span() {
+        assert_eq!(
+            named_but_missing("Parser.reset"),
+            "The answer names `Parser.reset`, which does not exist at this commit."
+        );
+        assert_eq!(
+            named_but_missing("a`b``\n@c\u{202e}"),
+            "The answer names ```a`b`` @c```, which does not exist at this commit."
+        );
+    }
+
+    #[test]
+    fn permalinks_name_the_commit_and_the_lines() {
+        let repo = RepoId::from_url("https://github.com/o/r").unwrap();
+        let commit = CommitId::parse(&"a".repeat(40)).unwrap();
+        let link = |path, lines, check| permalink(&repo, &commit, &citation(path, lines, check));
+        let base = format!("https://github.com/o/r/blob/{}", "a".repeat(40));
+        assert_eq!(link("src/a.rs", (3, 9), Check::Verified), Some(format!("{base}/src/a.rs#L3-L9")));
+        assert_eq!(
+            link("a (b)/ü?#.rs", (3, 3), Check::Moved),
+            Some(format!("{base}/a%20%28b%29/%C3%BC%3F%23.rs#L3"))
+        );
+        assert_eq!(
+            link("README.md", (1, 2), Check::Verified),
+            Some(format!("{base}/README.md?plain=1#L1-L2"))
+        );
+        assert_eq!(link("src/a.rs", (3, 9), Check::Unverified), None);
+        assert_eq!(link("../a.rs", (3, 9), Check::Verified), None);
+    }
+
+    #[test]
+    fn the_history_fact_says_where_it_was_cut() {
+        assert_eq!(history_fact(Some("git history is cut off")), "git history is cut off.");
+        assert!(history_fact(None).contains("whole"));
+    }
+}

@@ -1,335 +1,247 @@
-//! The pull request, and what is said when there is none.
+//! The pull request, or why there is none.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
 
 use crate::{
-    domain::{IssueNumber, Knowledge, LeftOut, PatchSummary},
-    gate::{sanitize::is_invisible, shown},
+    domain::{Issue, Knowledge, LeftOut, PatchSummary},
+    gate::shown::number,
+    method::{resolver::TestReport, run::Resolved},
 };
 
 use super::{
-    comment::MAX_CHARS,
-    inert::{inert, inert_line},
-    markdown::{code_span, cut, details},
-    run::RunFacts,
+    fit::{MAX_CHARS, Piece, blocks, closed, fitting, join},
+    inert::{Links, inert, inert_line},
+    markdown::{code_span, visible},
+    words::{Checks, counted, cut},
 };
 
-/// GitHub takes 256 characters; lists show far fewer.
-const MAX_TITLE: usize = 100;
-/// Files that are listed.
-const MAX_FILES: usize = 50;
-
-/// The issue that a pull request answers.
-#[derive(Debug, Clone, Copy)]
-pub struct IssueReference<'a> {
-    /// Absent where the issue came from a file.
-    pub number: Option<IssueNumber>,
-    pub title: &'a str,
+pub struct PullRequestInput<'a> {
+    pub issue: &'a Issue,
+    pub resolved: &'a Resolved,
+    pub knowledge: Option<&'a Knowledge>,
     /// Whether merging closes the issue.
     pub closes: bool,
+    /// Files of the patch in which secrets were found; the patch then stays where it is.
+    pub secrets: &'a [String],
 }
 
-/// A test command whose exit code the host saw after the last edit. What a model says of tests is none.
-#[derive(Debug, Clone)]
-pub struct TestReport<'a> {
-    pub command: &'a str,
-    pub exit_code: i32,
+/// Longest title, in characters. GitHub takes 256; lists of pull requests show about this many.
+const MAX_TITLE_CHARS: usize = 100;
+/// Longest command that is shown, in characters.
+const MAX_COMMAND_CHARS: usize = 300;
+/// Longest path or reason that is shown, in characters.
+const MAX_NAME_CHARS: usize = 300;
+/// Most files, commands or other entries of a list.
+const MAX_ENTRIES: usize = 50;
+
+/// `pull-request.md`: the first line is the title, plain text; the body follows after an empty line.
+pub fn pull_request(input: &PullRequestInput<'_>) -> String {
+    let title = title(input);
+    let pieces = match Proposal::of(input) {
+        Proposal::Patch(patch) => proposed(input, patch),
+        Proposal::Secrets => withheld(input),
+        Proposal::Unfinished(patch) => unfinished(input, patch),
+        Proposal::Nothing => nothing(input),
+    };
+    let room = MAX_CHARS - CUT.len() - title.len() - 4;
+    let fits = fitting(&pieces, room);
+    let mut kept = closed(&pieces[..fits]);
+    if fits < pieces.len() {
+        kept.push(Piece::Text(CUT.to_owned()));
+    }
+    format!("{title}\n\n{}\n", join(&kept))
 }
 
-/// What a pull request is made of.
-#[derive(Debug, Clone)]
-pub struct PullRequestInput<'a> {
-    pub issue: IssueReference<'a>,
-    /// The Resolver's words: what was wrong, what was changed.
-    pub summary: &'a str,
-    /// Ids of the questions whose answers the Resolver says it used.
-    pub used_answers: &'a [String],
-    pub knowledge: &'a Knowledge,
-    pub patch: &'a PatchSummary,
-    /// What the Resolver asked to leave out, but which is part of the patch.
-    pub kept: &'a [LeftOut],
-    /// Empty where no environment to test in is known.
-    pub tests: &'a [TestReport<'a>],
-    pub run: RunFacts<'a>,
+const CUT: &str =
+    "> **Cut to fit.** The rest is left out; `run.json` and `knowledge.json` of the run have everything.";
+
+/// What a run has to propose.
+enum Proposal<'a> {
+    Patch(&'a PatchSummary),
+    /// A patch that must not leave.
+    Secrets,
+    /// Work of a Resolver that did not come to an end.
+    Unfinished(&'a PatchSummary),
+    Nothing,
 }
 
-/// Title and body, as GitHub takes them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PullRequestText {
-    /// One line of plain text.
-    pub title: String,
-    /// Markdown, at most 60,000 characters.
-    pub body: String,
-}
-
-impl PullRequestText {
-    /// `pull-request.md`: the title line, an empty line, the body.
-    pub fn file(&self) -> String {
-        format!("{}\n\n{}", self.title, self.body)
+impl<'a> Proposal<'a> {
+    fn of(input: &PullRequestInput<'a>) -> Self {
+        match &input.resolved.patch {
+            _ if !input.secrets.is_empty() => Self::Secrets,
+            Some(patch) if input.resolved.submitted => Self::Patch(&patch.summary),
+            Some(patch) => Self::Unfinished(&patch.summary),
+            None => Self::Nothing,
+        }
     }
 }
 
-/// The text of the pull request.
-pub fn pull_request(input: &PullRequestInput<'_>) -> PullRequestText {
-    let mut parts = Vec::new();
+fn title(input: &PullRequestInput<'_>) -> String {
+    let prefix = match (Proposal::of(input), input.issue.number, input.closes) {
+        // Merged by squashing, the title becomes a commit message, where these words close the issue.
+        (Proposal::Patch(_), Some(number), true) => format!("Fix #{number}: "),
+        (Proposal::Patch(_), ..) => "Fix: ".to_owned(),
+        _ => "No patch: ".to_owned(),
+    };
+    let title = plain_title(&input.issue.title);
+    let title = if title.is_empty() { "issue without a title".to_owned() } else { title };
+    cut(&format!("{prefix}{title}"), MAX_TITLE_CHARS)
+}
+
+/// What acts on GitHub in plain text, in a commit message too.
+static ACTING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?<mark>[@\#]|\bgh-)(?<name>[a-z0-9])|[a-z]+://")
+        .expect("the pattern is constant and a test uses it")
+});
+
+/// A title from outside as one line that mentions nobody, refers to nothing and links nowhere.
+fn plain_title(title: &str) -> String {
+    let line = visible(title).split_whitespace().collect::<Vec<_>>().join(" ");
+    let apart = |found: &Captures<'_>| match (found.name("mark"), found.name("name")) {
+        (Some(mark), Some(name)) => format!("{} {}", mark.as_str(), name.as_str()),
+        _ => String::new(),
+    };
+    ACTING.replace_all(&line, apart).into_owned()
+}
+
+fn proposed(input: &PullRequestInput<'_>, patch: &PatchSummary) -> Vec<Piece> {
+    let mut pieces = Vec::new();
     if let Some(number) = input.issue.number {
-        let word = if input.issue.closes { "Closes" } else { "For" };
-        parts.push(format!("{word} #{number}"));
+        let verb = if input.closes { "Closes" } else { "For" };
+        pieces.push(Piece::Text(format!("{verb} #{number}.")));
     }
-    let summary = inert(input.summary.trim());
-    parts.push(if summary.is_empty() { "*The Resolver gave no summary.*".to_owned() } else { summary });
-    parts.push(tests(input.tests));
-    parts.push(files(input.patch));
-    parts.push(used(input));
-    parts.push(left_out(&input.patch.left_out, input.kept));
-    PullRequestText { title: title(&input.issue), body: finished(&parts, &input.run) }
+    pieces.extend(summary(input, "The Resolver gave no summary."));
+    pieces.push(files(patch));
+    pieces.push(tests(&input.resolved.tests));
+    pieces.extend(answers(input));
+    pieces.extend(left_out(&input.resolved.left_out));
+    pieces.push(Piece::Text(
+        "<sub>Written by a language model. Read it as you would a stranger's patch.</sub>".to_owned(),
+    ));
+    pieces
 }
 
-/// The parts that say something, within GitHub's limit, over the footer.
-fn finished(parts: &[String], run: &RunFacts<'_>) -> String {
-    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    let footer = run.footer();
-    let limit = MAX_CHARS - footer.chars().count() - 2;
-    let body = cut(&parts.join("\n\n"), limit, "*This text was too long for GitHub and was cut here.*");
-    format!("{body}\n\n{footer}\n")
+fn withheld(input: &PullRequestInput<'_>) -> Vec<Piece> {
+    let files: Vec<String> =
+        input.secrets.iter().take(MAX_ENTRIES).map(|file| format!("- {}", name(file))).collect();
+    let mut pieces = vec![Piece::Text(format!(
+        "**The patch is kept back: there is a secret in it.** What looks like a key, a token or a password was \
+         found in\n{}\n\nIt is not repeated here, and no file of the run holds the patch. If it is part of the \
+         repository's tests, make the change by hand.",
+        files.join("\n")
+    ))];
+    pieces.extend(summary(input, "The Resolver gave no summary."));
+    pieces
 }
 
-/// A title is plain text to GitHub, but becomes the message of a squashed commit, where references count.
-fn title(issue: &IssueReference<'_>) -> String {
-    let mut words = String::new();
-    let mut letters = issue.title.chars().filter(|c| !is_invisible(*c)).peekable();
-    while let Some(letter) = letters.next() {
-        words.push(letter);
-        let starts_reference = match letter {
-            '#' => letters.peek().is_some_and(char::is_ascii_digit),
-            '@' => letters.peek().is_some_and(|next| next.is_alphanumeric()),
-            _ => false,
-        };
-        if starts_reference {
-            words.push(' ');
-        }
+fn unfinished(input: &PullRequestInput<'_>, patch: &PatchSummary) -> Vec<Piece> {
+    let mut pieces = vec![Piece::Text(format!(
+        "**Unfinished.** {STOPPED} What it had changed by then is kept in `patch.partial.diff`; it is not proposed.",
+    ))];
+    pieces.push(files(patch));
+    pieces.push(tests(&input.resolved.tests));
+    pieces.extend(left_out(&input.resolved.left_out));
+    pieces
+}
+
+const STOPPED: &str = "A limit on steps, money or time, or replies that could not be read, ended the Resolver before it \
+                       submitted.";
+
+fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    if input.resolved.submitted {
+        pieces.push(Piece::Text("**The Resolver changed nothing.** Its reason:".to_owned()));
+        pieces.extend(summary(input, "It gave none."));
+    } else {
+        pieces.push(Piece::Text(format!("**No patch.** {STOPPED} By then it had changed nothing.")));
     }
-    let number = issue.number.map(|number| format!(" (issue {number})")).unwrap_or_default();
-    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    let room = MAX_TITLE - number.len() - "Fix: ".len();
-    let words = match words.char_indices().nth(room) {
-        Some(_) => {
-            let kept: String = words.chars().take(room - 1).collect();
-            format!("{}…", kept.trim_end())
-        }
-        None => words,
+    pieces.push(tests(&input.resolved.tests));
+    pieces.extend(left_out(&input.resolved.left_out));
+    pieces
+}
+
+/// The Resolver's own words, block by block, so that a long summary can be cut between two.
+fn summary(input: &PullRequestInput<'_>, otherwise: &str) -> Vec<Piece> {
+    let summary = inert(&input.resolved.summary, &Links::none());
+    if summary.is_empty() { vec![Piece::Text(otherwise.to_owned())] } else { blocks(&summary) }
+}
+
+fn files(patch: &PatchSummary) -> Piece {
+    let mut text = format!(
+        "#### Changes\n{}, +{} −{}\n\n",
+        counted(patch.files.len(), "file"),
+        number(patch.insertions as u64),
+        number(patch.deletions as u64)
+    );
+    text.push_str(&list(&patch.files, |file| name(file.as_str())));
+    Piece::Text(text)
+}
+
+fn tests(tests: &[TestReport]) -> Piece {
+    let mut text = "#### Tests\n".to_owned();
+    if tests.is_empty() {
+        text.push_str("Not tested: no test command ran after the last edit.");
+    } else {
+        text.push_str("Run after the last edit, with the exit code that the host saw:\n\n");
+        text.push_str(&list(tests, |test| {
+            let command = code_span(&cut(&test.command, MAX_COMMAND_CHARS));
+            match test.exit_code {
+                Some(0) => format!("✓ {command} · exit code 0"),
+                Some(code) => format!("✗ {command} · exit code {code}"),
+                None => format!("✗ {command} · killed, or ended by its time limit"),
+            }
+        }));
+    }
+    Piece::Text(text)
+}
+
+fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
+    let pairs = &input.knowledge?.pairs;
+    let used: Vec<_> =
+        pairs.iter().filter(|pair| input.resolved.used_answers.contains(&pair.question.id)).collect();
+    if pairs.is_empty() {
+        return None;
+    }
+    let text = if used.is_empty() {
+        "The Resolver says that it relied on none of the answers.".to_owned()
+    } else {
+        list(&used, |pair| {
+            let checks = Checks::of(&pair.answer.citations);
+            let question = inert_line(&pair.question.text, &Links::none());
+            format!(
+                "**{}** {question} · citations: {}",
+                inert_line(&pair.question.id, &Links::none()),
+                checks.words()
+            )
+        })
     };
-    format!("Fix: {words}{number}")
+    Some(Piece::Text(format!("#### Answers relied on\n{text}")))
 }
 
-fn tests(reports: &[TestReport<'_>]) -> String {
-    if reports.is_empty() {
-        return "**Tests:** not tested: environment unknown.".to_owned();
+fn left_out(left_out: &[LeftOut]) -> Option<Piece> {
+    if left_out.is_empty() {
+        return None;
     }
-    let line = |report: &TestReport<'_>| {
-        let mark = if report.exit_code == 0 { "✓" } else { "✗" };
-        format!(
-            "- {mark} {} ended with exit code {}",
-            code_span(&shown::text(report.command)),
-            report.exit_code
-        )
-    };
-    let lines: Vec<String> = reports.iter().map(line).collect();
-    format!("**Tests**, run after the last edit\n\n{}", lines.join("\n"))
+    let entries = list(left_out, |entry| {
+        format!("{}: {}", name(&entry.path), inert_line(&cut(&entry.reason, MAX_NAME_CHARS), &Links::none()))
+    });
+    Some(Piece::Text(format!("#### Left out\n{entries}")))
 }
 
-fn files(patch: &PatchSummary) -> String {
-    let count = patch.files.len();
-    let word = if count == 1 { "file" } else { "files" };
-    let head =
-        format!("**{count} {word}**, {} added and {} removed lines", patch.insertions, patch.deletions);
+fn name(path: &str) -> String {
+    code_span(&cut(path, MAX_NAME_CHARS))
+}
+
+fn list<T>(entries: &[T], line: impl Fn(&T) -> String) -> String {
     let mut lines: Vec<String> =
-        patch.files.iter().take(MAX_FILES).map(|path| format!("- {}", code_span(path.as_str()))).collect();
-    if count > MAX_FILES {
-        lines.push(format!("- and {} more", count - MAX_FILES));
+        entries.iter().take(MAX_ENTRIES).map(|entry| format!("- {}", line(entry))).collect();
+    if entries.len() > MAX_ENTRIES {
+        lines.push(format!("- … and {} more", number((entries.len() - MAX_ENTRIES) as u64)));
     }
-    format!("{head}\n\n{}", lines.join("\n"))
-}
-
-fn used(input: &PullRequestInput<'_>) -> String {
-    let pairs = &input.knowledge.pairs;
-    let used: Vec<String> = (1..)
-        .zip(pairs)
-        .filter(|(_, pair)| input.used_answers.contains(&pair.question.id))
-        .map(|(number, pair): (u32, _)| format!("- Question {number}: {}", inert_line(&pair.question.text)))
-        .collect();
-    match (used.is_empty(), pairs.is_empty()) {
-        (_, true) => String::new(),
-        (true, false) => "The Resolver used none of the answers in the comment on the issue.".to_owned(),
-        (false, false) => {
-            format!("**Answers used**, numbered as in the comment on the issue\n\n{}", used.join("\n"))
-        }
-    }
-}
-
-fn left_out(left_out: &[LeftOut], kept: &[LeftOut]) -> String {
-    let line = |one: &LeftOut| format!("- {}: {}", code_span(&one.path), inert_line(&one.reason));
-    let kept: Vec<String> = kept.iter().map(line).collect();
-    let lines: Vec<String> = left_out.iter().map(line).collect();
-    let mut parts = Vec::new();
-    if !kept.is_empty() {
-        parts.push(format!("**Kept against the Resolver's wish**\n\n{}", kept.join("\n")));
-    }
-    if !lines.is_empty() {
-        let word = if lines.len() == 1 { "entry" } else { "entries" };
-        let summary = format!("Left out of the patch: {} {word}", lines.len());
-        parts.push(details(&summary, &lines.join("\n")));
-    }
-    parts.join("\n\n")
-}
-
-/// Why a run ended without a patch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoPatch<'a> {
-    /// The run was asked for knowledge only.
-    NotAsked,
-    /// The Resolver submitted and had changed nothing; its words say why.
-    NothingChanged { summary: &'a str },
-    /// What it changed is all left out.
-    AllLeftOut { summary: &'a str, left_out: &'a [LeftOut] },
-    /// The Resolver ended before it submitted, for the reason given, such as `step_limit`.
-    NotSubmitted { exit: &'a str },
-    /// The host holds the patch back; `reasons` are its own words.
-    HeldBack { reasons: &'a [String] },
-}
-
-/// Says that there is no patch, and why. An honest end of a run, not a failure.
-pub fn no_patch(why: &NoPatch<'_>, run: &RunFacts<'_>) -> String {
-    let (reason, rest) = match why {
-        NoPatch::NotAsked => ("This run was asked for knowledge only.".to_owned(), String::new()),
-        NoPatch::NothingChanged { summary } => {
-            ("The Resolver finished without changing a file.".to_owned(), inert(summary.trim()))
-        }
-        NoPatch::AllLeftOut { summary, left_out } => {
-            let rest = [inert(summary.trim()), self::left_out(left_out, &[])];
-            ("Nothing of what the Resolver changed can be part of a patch.".to_owned(), rest.join("\n\n"))
-        }
-        NoPatch::NotSubmitted { exit } => (format!("The Resolver {}.", ended(exit)), String::new()),
-        NoPatch::HeldBack { reasons } => {
-            let lines: Vec<String> =
-                reasons.iter().map(|reason| format!("- {}", inert_line(reason))).collect();
-            ("The patch is held back:".to_owned(), lines.join("\n"))
-        }
-    };
-    let parts = ["## No patch".to_owned(), reason, rest];
-    finished(&parts, run)
-}
-
-/// How an agent ended, after its name. `exit` is as `run.json` has it.
-fn ended(exit: &str) -> String {
-    match exit {
-        "step_limit" => "used up its steps before it submitted a patch".to_owned(),
-        "cost_limit" => "used up its money before it submitted a patch".to_owned(),
-        "time_limit" => "used up its time before it submitted a patch".to_owned(),
-        "format_errors" => "kept replying in a form that is no tool call".to_owned(),
-        "cancelled" => "was cancelled".to_owned(),
-        other => format!("ended without a patch ({})", inert_line(other)),
-    }
+    lines.join("\n")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{domain::RepoPath, report::sample::Sample};
-
-    fn patch() -> PatchSummary {
-        let left_out = |path: &str, reason: &str| LeftOut { path: path.into(), reason: reason.into() };
-        PatchSummary {
-            files: ["src/dates/parse.py", "tests/test_parse.py"]
-                .map(|path| RepoPath::parse(path).unwrap())
-                .to_vec(),
-            insertions: 14,
-            deletions: 3,
-            left_out: vec![
-                left_out("src/dates/__pycache__/ (4 files)", "a cache or left-over of a tool"),
-                left_out("caf\\xE9.txt", "it is not UTF-8"),
-            ],
-        }
-    }
-
-    const SUMMARY: &str = "`parse_offset` split the offset at `:` and raised for `+0530`.\n\nIt now takes an offset with and without a colon; the tests cover both. See #9, cc @octocat.";
-
-    fn input<'a>(sample: &'a Sample, patch: &'a PatchSummary) -> PullRequestInput<'a> {
-        PullRequestInput {
-            issue: IssueReference {
-                number: Some(IssueNumber(12)),
-                title: "parse_datetime refuses +0530",
-                closes: true,
-            },
-            summary: SUMMARY,
-            used_answers: &[],
-            knowledge: &sample.knowledge,
-            patch,
-            kept: &[],
-            tests: &[],
-            run: sample.run(),
-        }
-    }
-
-    #[test]
-    fn a_pull_request_says_what_changed_and_what_it_rests_on() {
-        let (sample, patch) = (Sample::new(), patch());
-        let used = ["q1".to_owned(), "no-such".to_owned()];
-        insta::assert_snapshot!(
-            pull_request(&PullRequestInput { used_answers: &used, ..input(&sample, &patch) }).file()
-        );
-    }
-
-    #[test]
-    fn tests_are_told_with_their_exit_codes_only() {
-        let (sample, patch) = (Sample::new(), patch());
-        let tests = [
-            TestReport { command: "python -m pytest -q tests", exit_code: 0 },
-            TestReport { command: "flake8 `x`", exit_code: 1 },
-        ];
-        let kept = [LeftOut { path: "src".into(), reason: "only new files can be left out".into() }];
-        let issue = IssueReference { number: None, title: "t", closes: false };
-        let text =
-            pull_request(&PullRequestInput { tests: &tests, kept: &kept, issue, ..input(&sample, &patch) });
-        insta::assert_snapshot!(text.file());
-    }
-
-    #[test]
-    fn s_34_titles_are_one_short_line_without_references() {
-        let titled = |words: &str| {
-            title(&IssueReference { number: Some(IssueNumber(12)), title: words, closes: true })
-        };
-        assert_eq!(titled("fixes #9\n for @octocat\u{200B}"), "Fix: fixes # 9 for @ octocat (issue 12)");
-        let long = titled(&"word ".repeat(100));
-        assert!((MAX_TITLE - 5..=MAX_TITLE).contains(&long.chars().count()), "{long}");
-        assert!(long.ends_with("… (issue 12)"), "{long}");
-    }
-
-    #[test]
-    fn a_long_summary_is_cut() {
-        let (sample, patch) = (Sample::new(), patch());
-        let summary = "A line of the summary.\n".repeat(5_000);
-        let text = pull_request(&PullRequestInput { summary: &summary, ..input(&sample, &patch) });
-        assert!(text.body.chars().count() <= MAX_CHARS);
-        assert!(text.body.contains("was cut here") && text.body.contains("Run: `"));
-    }
-
-    #[test]
-    fn no_patch_has_a_reason() {
-        let sample = Sample::new();
-        let patch = patch();
-        let reasons = ["`src/a.py` line 3 adds a GitHub token".to_owned()];
-        let all = [
-            NoPatch::NotAsked,
-            NoPatch::NothingChanged { summary: "The behaviour is as documented, see #3." },
-            NoPatch::AllLeftOut { summary: "Done.", left_out: &patch.left_out },
-            NoPatch::NotSubmitted { exit: "step_limit" },
-            NoPatch::NotSubmitted { exit: "failed" },
-            NoPatch::HeldBack { reasons: &reasons },
-        ];
-        let shown: Vec<String> = all
-            .iter()
-            .map(|why| no_patch(why, &sample.run()))
-            .map(|text| text.split("\n\n---").next().unwrap().to_owned())
-            .collect();
-        insta::assert_snapshot!(shown.join("\n\n~~~~~~~~\n\n"));
-    }
-}
+mod tests;

@@ -1,0 +1,114 @@
+//! What GitHub and its bots act on in rendered text.
+
+use std::{ops::Range, sync::LazyLock};
+
+use regex::Regex;
+
+use super::Links;
+
+/// Broader than GitHub's own rules: what is caught in excess becomes a code span, which harms nobody.
+static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+    let token = r"(?xi)
+          (?<url> [a-z][a-z0-9+.-]* :// [^\s<>`|]* | (?-u:\b) www\. [^\s<>`|]* )
+        | [\w.+/-]* @ [a-z0-9_-] [\w./-]*                   # a mention or an e-mail address
+        | (?: [\w.-]+ (?: / [\w.-]+ )? )? \# [0-9] \w*      # an issue, perhaps of another repository
+        | (?-u:\b) gh- [0-9]+";
+    Regex::new(token).expect("the pattern is constant and a test uses it")
+});
+
+/// Byte ranges, in order and apart from each other.
+pub fn find(text: &str, at_line_start: bool, links: &Links) -> Vec<Range<usize>> {
+    let command = if at_line_start { command(text) } else { None };
+    let tokens = TOKEN.captures_iter(text).filter_map(|found| {
+        let token = found.get(0)?;
+        let end = token.start() + trimmed(token.as_str()).len();
+        let allowed = found.name("url").is_some() && links.allow(&text[token.start()..end]);
+        (!allowed).then_some(token.start()..end)
+    });
+    let mut apart: Vec<Range<usize>> = Vec::new();
+    for token in command.into_iter().chain(tokens) {
+        match apart.last_mut() {
+            Some(last) if token.start <= last.end => last.end = last.end.max(token.end),
+            _ => apart.push(token),
+        }
+    }
+    apart
+}
+
+/// The command to a bot that a line begins with: its first word.
+pub fn command(line: &str) -> Option<Range<usize>> {
+    let start = line.len() - line.trim_start().len();
+    let word = line[start..].split_whitespace().next()?;
+    let is_command = word.strip_prefix('/').is_some_and(|name| name.starts_with(char::is_alphabetic))
+        || word.eq_ignore_ascii_case("bors");
+    // A backtick would end the code span.
+    let word = word.split('`').next().unwrap_or(word);
+    is_command.then(|| start..start + word.len())
+}
+
+/// Without the punctuation after it, but never without what makes it a token.
+fn trimmed(token: &str) -> &str {
+    let least = ["://", "www.", "@"]
+        .iter()
+        .filter_map(|mark| token.to_ascii_lowercase().find(mark).map(|at| at + mark.len()))
+        .min()
+        .unwrap_or(token.len());
+    let mut end = token.len();
+    while let Some(last) = token[..end].chars().next_back() {
+        let token = &token[..end];
+        let closes_nothing = last == ')' && token.matches(')').count() > token.matches('(').count();
+        if end <= least || !(closes_nothing || ".,:;!?'\"*_~]}".contains(last)) {
+            break;
+        }
+        end -= last.len_utf8();
+    }
+    &token[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<&str> {
+        let links = Links::below("https://github.com/o/r/blob/abc/");
+        find(text, true, &links).into_iter().map(|range| &text[range]).collect()
+    }
+
+    #[test]
+    fn mentions_and_references_are_found_in_every_form() {
+        assert_eq!(found("thanks @name, @org/team."), ["@name", "@org/team"]);
+        assert_eq!(
+            found("see #12, (#13) o/r#14 or r#15; GH-16 and gh-17."),
+            ["#12", "#13", "o/r#14", "r#15", "GH-16", "gh-17"]
+        );
+        assert_eq!(found("fixes #9"), ["#9"]);
+        assert_eq!(found("mail a.b+c@example.com!"), ["a.b+c@example.com"]);
+        assert_eq!(found("high-12 # 4 a @ b C# x"), [""; 0]);
+    }
+
+    #[test]
+    fn urls_are_found_unless_they_lead_into_the_repository() {
+        assert_eq!(found("(see https://e.org/a?b=c#d)."), ["https://e.org/a?b=c#d"]);
+        assert_eq!(
+            found("https://e.org/a_(b), www.e.org: ftp://x"),
+            ["https://e.org/a_(b)", "www.e.org", "ftp://x"]
+        );
+        assert_eq!(found("www."), ["www."]);
+        assert_eq!(found("https://github.com/o/r/blob/abc/src/a.rs#L1."), [""; 0]);
+        assert_eq!(found("https://github.com/o/r/blob/abc/../x"), ["https://github.com/o/r/blob/abc/../x"]);
+        assert_eq!(found("https://github.com/o/r/blob/abcd/x"), ["https://github.com/o/r/blob/abcd/x"]);
+        assert_eq!(
+            found("https://github.com@e.org/o/r/blob/abc/x"),
+            ["https://github.com@e.org/o/r/blob/abc/x"]
+        );
+    }
+
+    #[test]
+    fn commands_are_found_where_a_line_begins() {
+        assert_eq!(found("/acquire retry"), ["/acquire"]);
+        assert_eq!(found("  /usr/bin/env @x"), ["/usr/bin/env", "@x"]);
+        assert_eq!(found("bors r+"), ["bors"]);
+        assert_eq!(found("/ 2 and /acquire"), [""; 0]);
+        assert!(find("/acquire", false, &Links::none()).is_empty());
+    }
+}

@@ -1,0 +1,192 @@
+//! What `acquire solve` and `acquire demo` print when a run has ended.
+//!
+//! Plain text. What others wrote stands in it with its control characters spelled out, so that it cannot
+//! steer a terminal.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{
+    domain::PatchSummary,
+    gate::shown,
+    method::ports::{CommandExit, CommandOutcome},
+    store::{Outcome, RunSummary},
+};
+
+use super::words::{counted, duration, money, tokens};
+
+/// The end of a run: what came of it, where it lies, what to do next.
+pub fn ending(run: &RunSummary, folder: &Path) -> String {
+    let mut paragraphs = vec![outcome(run)];
+    let total = run.total;
+    if total.tokens.total() > 0 {
+        // A run without a price costs nothing that is known.
+        let priced = total.usd.usd() > 0.0;
+        let (money, time) = (money(total.usd, priced), duration(total.seconds));
+        paragraphs.push(format!("Spent: {money}, {time}, {}.", tokens(total.tokens)));
+    }
+    paragraphs.push(files(run, folder));
+    paragraphs.extend(next(run, folder));
+    paragraphs.join("\n\n")
+}
+
+fn outcome(run: &RunSummary) -> String {
+    match (run.outcome, &run.patch) {
+        (Outcome::Patch, Some(patch)) => patched(patch),
+        (Outcome::Patch, None) => "A patch.".to_owned(),
+        (Outcome::NoPatch, _) => "No patch; pull-request.md says why.".to_owned(),
+        (Outcome::KnowledgeOnly, _) => "Knowledge; no patch was asked for.".to_owned(),
+        (Outcome::Cancelled, _) => "Cancelled.".to_owned(),
+        (Outcome::Failed, _) => match &run.error {
+            Some(error) => format!("Failed ({}): {}", error.class, shown::text(&error.message)),
+            None => "Failed.".to_owned(),
+        },
+    }
+}
+
+fn patched(patch: &PatchSummary) -> String {
+    let PatchSummary { files, insertions, deletions, left_out } = patch;
+    let mut text = format!("A patch: {}, +{insertions} -{deletions}.", counted(files.len(), "file"));
+    if !left_out.is_empty() {
+        let changes = counted(left_out.len(), "change");
+        text.push_str(&format!(" Left out: {changes}; pull-request.md says why."));
+    }
+    text
+}
+
+/// The files that a run with this summary has written.
+fn files(run: &RunSummary, folder: &Path) -> String {
+    let finished =
+        |stage: &str| run.stages.iter().rev().skip(usize::from(!ended_well(run))).any(|s| s.name == stage);
+    let all = [
+        (finished("answer"), "comment.md", "what was asked of the repository and found, for the issue"),
+        (finished("answer"), "knowledge.json", "the same for programs, quotes and all"),
+        (finished("resolve"), "pull-request.md", "title and text of the pull request, or why there is none"),
+        (run.outcome == Outcome::Patch, "patch.diff", "the patch"),
+        (true, "run.json", "what ran, what it cost, how it ended"),
+        (!run.stages.is_empty(), "trajectories/", "what each agent did, turn by turn"),
+    ];
+    let lines: Vec<String> = all
+        .iter()
+        .filter(|(there, ..)| *there)
+        .map(|(_, name, what)| format!("  {name:<16}  {what}"))
+        .collect();
+    format!("Files in {}:\n{}", shown_path(folder), lines.join("\n"))
+}
+
+fn ended_well(run: &RunSummary) -> bool {
+    matches!(run.outcome, Outcome::Patch | Outcome::NoPatch | Outcome::KnowledgeOnly)
+}
+
+fn next(run: &RunSummary, folder: &Path) -> Option<String> {
+    let patch = shell_word(&shown_path(&folder.join("patch.diff")));
+    match run.outcome {
+        Outcome::Patch if run.repo.contains("://") => {
+            Some(format!("To apply it in a clone at {}:\n  git apply {patch}", run.base))
+        }
+        Outcome::Patch => {
+            Some(format!("To apply it:\n  git -C {} apply {patch}", shell_word(&shown::text(&run.repo))))
+        }
+        Outcome::Failed | Outcome::Cancelled if can_go_on(run) => Some(format!(
+            "To go on from where it stopped (what is finished is not paid again):\n  acquire solve --resume {}",
+            shell_word(&shown_path(folder))
+        )),
+        _ => None,
+    }
+}
+
+/// Whether a run that ended early could end otherwise if it went on.
+fn can_go_on(run: &RunSummary) -> bool {
+    let class = run.error.as_ref().map_or("", |error| error.class.as_str());
+    match class {
+        // Ended before there was anything to go on with, or would end the same way again.
+        "usage" | "start" | "no_questions" => false,
+        "cancelled" => !run.stages.is_empty(),
+        _ => true,
+    }
+}
+
+fn shown_path(path: &Path) -> String {
+    shown::text(&path.to_string_lossy())
+}
+
+/// As a shell reads one word.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+pub struct DemoInput<'a> {
+    pub summary: &'a RunSummary,
+    pub folder: &'a Path,
+    /// See [`recorded_with`].
+    pub recorded: String,
+    /// Markdown, as in `comment.md`.
+    pub comment: Option<&'a str>,
+    pub diff: Option<&'a [u8]>,
+    pub test_command: &'a str,
+    /// The test command on the base commit and on the patched tree; empty without a patch.
+    pub trials: &'a [CommandOutcome],
+}
+
+/// The end of `acquire demo`: comment, patch, tests before and after, then as any run.
+pub fn demo(input: &DemoInput<'_>) -> String {
+    let mut parts = Vec::new();
+    if let Some(comment) = input.comment {
+        parts.push(part("The knowledge comment, as it would stand on the issue", &shown::text(comment)));
+    }
+    if let Some(diff) = input.diff {
+        parts.push(part("The patch", &shown::text(&String::from_utf8_lossy(diff))));
+    }
+    if let [before, after] = input.trials {
+        let lines = [("before", before), ("after", after)]
+            .map(|(when, trial)| format!("{when:<6}  {}", tried(trial)));
+        let title = "The tests, some of which no agent saw, before and after the patch";
+        parts.push(part(title, &format!("{}\n\n{}", input.test_command, lines.join("\n"))));
+    }
+    let recorded = format!(
+        "The model's replies were recorded in a real run with {}. Everything else ran here and now: git, the \
+         sandbox, every check of a citation, the tests.",
+        shown::text(&input.recorded)
+    );
+    parts.push(part("The run", &format!("{}\n\n{recorded}", ending(input.summary, input.folder))));
+    parts.join("\n\n")
+}
+
+fn part(title: &str, text: &str) -> String {
+    format!("━━ {title}\n\n{}", text.trim_end())
+}
+
+/// How a test command ended, and what it counted.
+fn tried(trial: &CommandOutcome) -> String {
+    let end = match trial.exit {
+        CommandExit::Code(0) => "passed (exit code 0)".to_owned(),
+        CommandExit::Code(code) => format!("failed (exit code {code})"),
+        CommandExit::Signal(signal) => format!("ended by signal {signal}"),
+        CommandExit::TimedOut => "ended by its time limit".to_owned(),
+    };
+    let output = [trial.head.as_slice(), trial.tail.as_slice()].map(String::from_utf8_lossy).concat();
+    let counted = output.lines().filter_map(|line| line.strip_prefix("test result: "));
+    let counted: Vec<String> = counted.map(|line| format!("\n        {}", shown::text(line))).collect();
+    format!("{end}{}", counted.concat())
+}
+
+/// The model and the day of a recording, from its first line.
+pub fn recorded_with(recording: &str) -> String {
+    let header: Value =
+        recording.lines().next().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+    let text = |field: &str| header[field].as_str().map(str::to_owned);
+    match (text("recorded_with"), text("at")) {
+        (Some(model), Some(at)) => format!("{model} on {}", at.split('T').next().unwrap_or(&at)),
+        (Some(model), None) => model,
+        (None, _) => "a model that it does not name".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
