@@ -72,7 +72,6 @@ mod tests {
     fn agents_are_told_what_they_would_otherwise_try() {
         let image = Image { id: "i".into(), volumes: vec!["/data".into()] };
         let workspace = Workspace::Memory { bytes: 512 * MIB, inodes: 1 };
-        let note = Some("History goes back to 2024-01-01 only.");
-        insta::assert_snapshot!(for_agents(&DockerSettings::default(), workspace, &image, note).join("\n"));
+        insta::assert_snapshot!(for_agents(&DockerSettings::default(), workspace, &image).join("\n"));
     }
 }

@@ -163,23 +163,23 @@ impl Namespaces {
     async fn probe(&self) -> Result<Vec<String>, SandboxError> {
         let cgroups = self.cgroups(0);
         let mut facts = vec![
-            "the network is off; only localhost answers".to_owned(),
+            "The network is off; only localhost answers.".to_owned(),
             format!(
-                "only /workspace and /tmp ({} MiB) can be written to; you are an ordinary user",
+                "Outside /workspace and /tmp ({} MiB) nothing can be written. Commands run as an ordinary user.",
                 self.settings.tmp_bytes / MIB
             ),
-            "strace, gdb and other tracers do not work".to_owned(),
+            "ptrace is refused: strace, gdb and LeakSanitizer do not work.".to_owned(),
         ];
         if cgroups.holds_processes || self.own_process_limit().is_some() {
-            facts.push(format!("at most {} processes at a time", self.settings.pids));
+            facts.push(format!("At most {} processes at a time.", self.settings.pids));
         } else {
             tracing::warn!("the number of processes is not limited: no cgroup may be set on this host");
         }
         if cgroups.holds_memory {
-            facts.push(format!("memory is limited to {} MiB", self.memory(0) / MIB));
+            facts.push(format!("Memory is limited to {} MiB.", self.memory(0) / MIB));
         } else {
             tracing::warn!("memory is not limited: no cgroup may be set on this host");
-            facts.push("memory is not limited; be careful with it".to_owned());
+            facts.push("Memory is not limited: be careful with it.".to_owned());
         }
         let tmpfs = self.tmpfs(WORKSPACE, MIB, "755");
         self.launch(vec![], vec![tmpfs], cgroups).await?.close().await;
