@@ -70,7 +70,8 @@ async fn s_59_the_exported_tree_holds_no_repository_and_no_odd_name() {
         start(base.path(), run.clone(), Arc::new(tree), history, Settings::default()).await.unwrap();
     let sandbox = answerer(&sandboxes).await;
     assert_eq!(output(&*sandbox, "ls -A; git log --format=%s").await, ".git\na.txt\nStart");
-    let exported = base.path().join(run.as_str()).join("tree");
+    let folders = fs::read_dir(base.path().join(run.as_str())).unwrap().map(|entry| entry.unwrap().path());
+    let exported = folders.into_iter().find(|path| path.to_str().unwrap().contains("/tree-")).unwrap();
     let mut names: Vec<_> =
         fs::read_dir(&exported).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

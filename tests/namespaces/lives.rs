@@ -110,7 +110,11 @@ async fn closing_a_run_leaves_no_process_no_folder_and_no_cgroup() {
     assert_eq!(supervisors(base.path()).len(), 2);
     drop(two);
     eventually("a dropped sandbox goes on", || supervisors(base.path()).len() == 1);
-    sandboxes.close().await;
+    let begun = Instant::now();
+    let (lost, ()) = tokio::join!(one.run("sleep 1000", LIMITS), sandboxes.close());
+    assert!(matches!(lost, Err(SandboxError::Lost(_))), "{lost:?}");
+    // Less than the patience after which it is killed: the supervisor ends when the host hangs up.
+    assert!(begun.elapsed() < Duration::from_millis(1_500), "{:?}", begun.elapsed());
     assert_eq!(processes_of(base.path()), []);
     drop((one, sandboxes));
     assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);

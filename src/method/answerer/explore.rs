@@ -98,7 +98,6 @@ fn opening(context: &RunContext, question: &Question) -> Vec<Message> {
                     environment => context.environment.as_str(),
                     category => category.as_ref().and_then(Value::as_str),
                     question => context.fence.fence("question", &question.text),
-                    why => question.why.as_str(),
                 },
             ),
         },

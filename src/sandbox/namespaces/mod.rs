@@ -11,6 +11,7 @@ mod folder;
 mod host;
 mod launcher;
 mod process;
+mod sandbox;
 
 use std::{
     path::{Path, PathBuf},
@@ -33,6 +34,7 @@ use self::{
     host::Host,
     launcher::{Bind, BindKind, Launch, Tmpfs},
     process::Process,
+    sandbox::NamespacesSandbox,
 };
 use super::{
     SUPERVISOR,
@@ -40,10 +42,7 @@ use super::{
 };
 use crate::{
     domain::{AgentName, Change, RepoPath, RunId, TreeChanges},
-    method::ports::{
-        Access, CommandLimits, CommandOutcome, History, Listed, Sandbox, SandboxError, Sandboxes, Since,
-        SourceError, SourceTree,
-    },
+    method::ports::{Access, History, Sandbox, SandboxError, Sandboxes, SourceError, SourceTree},
 };
 
 const WORKSPACE: &str = "/workspace";
@@ -165,7 +164,7 @@ impl Namespaces {
         let mut facts = vec![
             "The network is off; only localhost answers.".to_owned(),
             format!(
-                "Outside /workspace and /tmp ({} MiB) nothing can be written. Commands run as an ordinary user.",
+                "outside of /workspace, only /tmp ({} MiB) can be written to; you are an ordinary user",
                 self.settings.tmp_bytes / MIB
             ),
             "ptrace is refused: strace, gdb and LeakSanitizer do not work.".to_owned(),
@@ -264,9 +263,11 @@ impl Namespaces {
     /// Exports the tree once, through a sandbox of its own: its supervisor checks every path and follows no
     /// symlink, and what it may write to are these two folders.
     async fn export(&self) -> Result<Shared, SandboxError> {
+        // A first attempt may have failed half way.
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let folder = |name| {
             self.folder
-                .folder(name, self.become_user)
+                .folder(&format!("{name}-{number}"), self.become_user)
                 .map_err(|error| SandboxError::Unavailable(format!("the sandbox folder: {error}")))
         };
         let shared = Shared { tree: folder("tree")?, git: folder("git")? };
@@ -385,47 +386,5 @@ impl Sandboxes for Namespaces {
         let processes = std::mem::take(&mut *self.processes.lock().unwrap_or_else(PoisonError::into_inner));
         let living = processes.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         futures_util::future::join_all(living.iter().map(|process| process.close())).await;
-    }
-}
-
-struct NamespacesSandbox {
-    process: Arc<Process>,
-    access: Access,
-}
-
-impl NamespacesSandbox {
-    /// A sandbox that is lost must not go on running.
-    fn checked<T>(&self, result: Result<T, SandboxError>) -> Result<T, SandboxError> {
-        if let Err(SandboxError::Lost(_)) = result {
-            self.process.kill();
-        }
-        result
-    }
-}
-
-#[async_trait]
-impl Sandbox for NamespacesSandbox {
-    async fn run(&self, command: &str, limits: CommandLimits) -> Result<CommandOutcome, SandboxError> {
-        self.checked(self.process.session.run(command, limits).await)
-    }
-
-    async fn list_changes(&self, since: Since) -> Result<Vec<Listed>, SandboxError> {
-        match self.access {
-            // The kernel lets nothing change.
-            Access::ReadOnly => Ok(Vec::new()),
-            Access::ReadWrite => self.checked(self.process.session.list_changes(since).await),
-        }
-    }
-
-    async fn freeze(&self) -> Result<(), SandboxError> {
-        self.checked(self.process.session.freeze().await)
-    }
-
-    async fn fetch(&self, path: &[u8], max_bytes: u64) -> Result<Vec<u8>, SandboxError> {
-        self.checked(self.process.session.fetch(path, max_bytes).await)
-    }
-
-    async fn close(&self) {
-        self.process.close().await;
     }
 }

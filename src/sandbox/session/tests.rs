@@ -3,6 +3,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 
 use super::*;
+use crate::sandbox::wire::Cause;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const LIMITS: CommandLimits = CommandLimits { timeout: Duration::from_secs(30), keep_bytes: 100 };
@@ -100,7 +101,7 @@ async fn r_ex_7_commands_output_and_wall_clock_are_budgets() {
 #[tokio::test]
 async fn a_cancelled_run_loses_the_session_instead_of_mixing_outcomes() {
     let (session, mut player) = session().await;
-    let cancelled = timeout(Duration::from_millis(20), session.run("sleep 9", LIMITS)).await;
+    let cancelled = tokio::time::timeout(Duration::from_millis(20), session.run("sleep 9", LIMITS)).await;
     assert!(cancelled.is_err());
     player.hear().await;
     player.say(outcome(b"of the first command", 0)).await;
