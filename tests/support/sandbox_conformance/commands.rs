@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use acquire::{
+    gate::visible::observation_text,
     method::ports::{CommandExit, CommandLimits, SandboxError, Sandboxes},
-    sandbox::observation_text,
 };
 
 use super::*;
