@@ -105,7 +105,9 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     };
     let trials = match &solved.patch {
         Some(patch) => {
-            runs::try_out(Trial { request, patch, beside: acceptance, command: TEST_COMMAND }, &host).await?
+            let id = RunId::new(host.clock.now(), process::random()?.run_id);
+            let trial = Trial { id, request, patch, beside: acceptance, command: TEST_COMMAND };
+            runs::try_out(trial, &host).await?.to_vec()
         }
         None => Vec::new(),
     };

@@ -10,6 +10,7 @@ mod fit;
 mod fixtures;
 mod inert;
 mod markdown;
+pub mod preparing;
 mod pull_request;
 mod terminal;
 mod words;

@@ -41,6 +41,7 @@ use crate::{
         resolver::AgentResolver,
         run::{RunReport, Strategy, run},
     },
+    report::preparing,
     store::{ErrorSummary, IssueSummary, Outcome, Redactor, RunFolder, RunSummary, Usage},
 };
 
@@ -60,6 +61,12 @@ pub struct Host {
     pub clock: Arc<dyn Clock>,
     pub cancel: CancellationToken,
     pub random: Random,
+}
+
+impl Host {
+    fn say(&self, text: &str) {
+        self.progress.report(Event::Note { text: text.to_owned() });
+    }
 }
 
 /// Random bytes that a new run takes; values, so that tests are exact.
@@ -101,6 +108,12 @@ impl From<StoreError> for StartError {
 impl From<ConfigError> for StartError {
     fn from(error: ConfigError) -> Self {
         Self::usage("settings", error)
+    }
+}
+
+impl From<RunError> for StartError {
+    fn from(error: RunError) -> Self {
+        Self::failed(error.class(), error)
     }
 }
 
@@ -226,6 +239,7 @@ impl Begun {
         // Not given up half-way: what an engine was asked to make must be known before it can be removed.
         let prepared = match gathered {
             Ok((history, harvester)) => {
+                host.say(preparing::STARTING_SANDBOXES);
                 let fact = crate::report::history_fact(history.note.as_deref());
                 let opened = parts::open_sandboxes(
                     &inputs.request,
@@ -245,7 +259,7 @@ impl Begun {
             Ok(Prepared { sandboxes, harvester, history, note }) => {
                 notes.push(note);
                 for text in &notes {
-                    host.progress.report(Event::Note { text: text.clone() });
+                    host.say(text);
                 }
                 let kind = sandboxes.kind();
                 let context = RunContext {
@@ -309,6 +323,7 @@ impl Begun {
             IssueSource::File(path) => Some(issue::from_file(path)?),
             IssueSource::Reference(_) => None,
         };
+        self.host.say(preparing::READING_REPOSITORY);
         let mirror = parts::open_mirror(request, &self.host, folders).await?;
         let issue = match (from_file, &request.issue) {
             (Some(issue), _) => issue,
@@ -370,6 +385,7 @@ async fn gather(
     folders: &Folders,
     host: &Host,
 ) -> Result<(History, Harvester), RunError> {
+    host.say(preparing::PACKING_HISTORY);
     let history = tree.history(folders.work.join("history"), host.settings.git.history_mib << 20).await?;
     Ok((history, Harvester::new(&*tree, HarvestLimits::default()).await?))
 }

@@ -95,11 +95,7 @@ pub fn github_token(host: &Host) -> Option<SecretString> {
         .map(|t| t.trim().to_owned().into())
 }
 
-pub fn mirror_settings(
-    host: &Host,
-    folders: &Folders,
-    source: &Source,
-) -> Result<MirrorSettings, SourceError> {
+fn mirror_settings(host: &Host, folders: &Folders, source: &Source) -> Result<MirrorSettings, SourceError> {
     let git = &host.settings.git;
     let mut settings = MirrorSettings::new(folders.mirrors.clone());
     settings.max_bytes = git.max_mib << 20;
