@@ -59,7 +59,7 @@ pub(super) fn cut(text: &str, limit: usize, notice: &str) -> String {
         let length = line.chars().count();
         if length + after.closing().chars().count() > left {
             // A text without a line that fits is cut within its first.
-            if kept.trim().is_empty() && open.fence.is_none() && open.details == 0 {
+            if kept.trim().is_empty() && after.closing().is_empty() && open.closing().is_empty() {
                 kept.extend(line.chars().take(left));
             }
             break;
@@ -84,11 +84,8 @@ impl Open {
         let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'));
         let run: String = line.chars().take_while(|c| Some(*c) == mark).collect();
         match &self.fence {
-            Some(fence) => {
-                if run == line && run.starts_with(fence.as_str()) {
-                    self.fence = None;
-                }
-            }
+            Some(fence) if run == line && run.starts_with(fence.as_str()) => self.fence = None,
+            Some(_) => {}
             None if run.len() >= 3 && !line[run.len()..].contains('`') => self.fence = Some(run),
             None if line.starts_with("<details") => self.details += 1,
             None if line.starts_with("</details>") => self.details = self.details.saturating_sub(1),
