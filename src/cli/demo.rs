@@ -112,6 +112,7 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     let shown = report::demo(&report::DemoInput {
         summary: &solved.summary,
         folder: &solved.folder,
+        can_go_on: solved.can_go_on,
         recorded: report::recorded_with(REPLIES),
         comment: solved.comment.as_deref(),
         diff: solved.patch.as_ref().map(|patch| patch.diff.as_slice()),

@@ -31,6 +31,8 @@ pub struct Solved {
     pub patch: Option<Patch>,
     /// The command or the settings were at fault, not the run.
     pub usage: bool,
+    /// Ended early, and may end otherwise when it is resumed.
+    pub can_go_on: bool,
 }
 
 /// What is known of a run apart from what its stages came to.
@@ -113,7 +115,9 @@ pub fn finish(
         },
     )?;
     let patch = verdict.patch.cloned();
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment, patch, usage: false })
+    // The stored replies of a Questioner that found no question would be read again.
+    let can_go_on = report.error.is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
+    Ok(Solved { summary, folder: folder.path().to_owned(), comment, patch, usage: false, can_go_on })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -133,7 +137,8 @@ pub fn finish_unstarted(
         partial_diff: None,
     };
     write_results(folder, &nothing)?;
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment: None, patch: None, usage })
+    let folder = folder.path().to_owned();
+    Ok(Solved { summary, folder, comment: None, patch: None, usage, can_go_on: false })
 }
 
 /// What becomes of the patch.

@@ -3,6 +3,7 @@
 #[path = "../support/script.rs"]
 mod script;
 
+mod inputs;
 mod project;
 mod resume;
 mod story;
