@@ -3,6 +3,7 @@
 #[path = "../support/script.rs"]
 mod script;
 
+mod endpoint;
 mod inputs;
 mod project;
 mod resume;
