@@ -5,6 +5,8 @@ mod script;
 
 mod endpoint;
 mod inputs;
+mod limits;
 mod project;
+mod replies;
 mod resume;
 mod story;
