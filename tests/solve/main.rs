@@ -7,6 +7,7 @@ mod endpoint;
 mod inputs;
 mod limits;
 mod project;
+mod questioner;
 mod replies;
 mod resume;
 mod story;
