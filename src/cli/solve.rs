@@ -75,7 +75,7 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     if solve.json {
         println!("{}", redact(&serde_json::to_string_pretty(&solved.summary)?));
     }
-    eprintln!("{}", redact(&report::ending(&solved.summary, &solved.folder)));
+    eprintln!("{}", redact(&report::ending(&solved.summary, solved.knowledge.as_ref(), &solved.folder)));
     Ok(exit_code(&solved))
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::Value;
 
 use crate::{
-    domain::{Account, Money, Patch},
+    domain::{Account, Knowledge, Money, Patch},
     gate::secrets::Scanner,
     method::{
         context::{AgentReport, RunError, StageReport},
@@ -26,6 +26,7 @@ use super::inputs::{Inputs, Request};
 pub struct Solved {
     pub summary: RunSummary,
     pub folder: PathBuf,
+    pub knowledge: Option<Knowledge>,
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
     pub patch: Option<Patch>,
@@ -113,7 +114,8 @@ pub fn finish(
         },
     )?;
     let patch = verdict.patch.cloned();
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment, patch, usage: false })
+    let knowledge = knowledge.cloned();
+    Ok(Solved { summary, folder: folder.path().to_owned(), knowledge, comment, patch, usage: false })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -133,7 +135,14 @@ pub fn finish_unstarted(
         partial_diff: None,
     };
     write_results(folder, &nothing)?;
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment: None, patch: None, usage })
+    Ok(Solved {
+        summary,
+        folder: folder.path().to_owned(),
+        knowledge: None,
+        comment: None,
+        patch: None,
+        usage,
+    })
 }
 
 /// What becomes of the patch.
