@@ -13,38 +13,89 @@ fn shown(text: &str) -> String {
 
 #[test]
 fn s_34_case_17_nobody_is_notified_and_nothing_is_closed() {
-    insta::assert_snapshot!(shown("@octocat, see #12: fixes #9, closes o/r#3 and GH-4."), @"");
-    insta::assert_snapshot!(shown("&#64;octocat \\@octocat @<!-- -->octocat fixes &#35;9 fixes \\#9"), @"");
-    insta::assert_snapshot!(shown("a ` stray @octocat and `code`@octocat"), @"");
-    insta::assert_snapshot!(shown("`@octocat #9` stays\n\n```\n@octocat #9 <b>\n```\n\n    @octocat"), @"");
+    insta::assert_snapshot!(shown("@octocat, see #12: fixes #9, closes o/r#3 and GH-4."), @"`@octocat`, see `#12`: fixes `#9`, closes `o/r#3` and `GH-4`.");
+    insta::assert_snapshot!(shown("&#64;octocat \\@octocat @<!-- -->octocat fixes &#35;9 fixes \\#9"), @"`@octocat` `@octocat` @&lt;!-- -->octocat fixes `#9` fixes `#9`");
+    insta::assert_snapshot!(shown("a ` stray @octocat and `code`@octocat"), @"a ` stray @octocat and `code&#96; `@octocat`");
+    insta::assert_snapshot!(shown("`@octocat #9` stays\n\n```\n@octocat #9 <b>\n```\n\n    @octocat"), @"
+    `@octocat #9` stays
+
+    ```
+    @octocat #9 <b>
+    ```
+
+        @octocat
+    ");
 }
 
 #[test]
 fn s_34_links_lead_into_the_repository_or_become_text() {
-    insta::assert_snapshot!(shown("[this](https://github.com/o/r/blob/abc/a.rs#L1) and [that](https://e.org/x?y|z)"), @"");
-    insta::assert_snapshot!(shown("<https://e.org> https://e.org. [https://e.org](https://e.org) [](https://e.org)"), @"");
-    insta::assert_snapshot!(shown("[1](src/a.rs) [here](#top) [x](javascript:alert(1) \"@octocat\")"), @"");
-    insta::assert_snapshot!(shown("[1] and [a][b]\n\n[1]: https://e.org\n[b]: <https://e.org> \"t\""), @"");
-    insta::assert_snapshot!(shown("Text[^1].\n\n[^1]: far away"), @"");
+    insta::assert_snapshot!(shown("[this](https://github.com/o/r/blob/abc/a.rs#L1) and [that](https://e.org/x?y|z)"), @"[this](https://github.com/o/r/blob/abc/a.rs#L1) and that (`https://e.org/x?y%7Cz`)");
+    insta::assert_snapshot!(shown("<https://e.org> https://e.org. [https://e.org](https://e.org) [](https://e.org)"), @"`https://e.org` `https://e.org`. `https://e.org`  (`https://e.org`)");
+    insta::assert_snapshot!(shown("[1](src/a.rs) [here](#top) [x](javascript:alert(1) \"@octocat\")"), @"[1] (`src/a.rs`) here x (`javascript:alert(1)`)");
+    insta::assert_snapshot!(shown("[1] and [a][b]\n\n[1]: https://e.org\n[b]: <https://e.org> \"t\""), @r#"
+    [1] and [a][b]
+
+    \[1]: `https://e.org`
+    \[b]: `https://e.org` "t"
+    "#);
+    insta::assert_snapshot!(shown("Text[^1].\n\n[^1]: far away"), @r"
+    Text[^1].
+
+    \[^1]: far away
+    ");
 }
 
 #[test]
 fn s_34_images_html_and_headings_are_tamed() {
-    insta::assert_snapshot!(shown("![a `b` @c](https://e.org/x.png) ![](y) [![z](q)](https://e.org)"), @"");
-    insta::assert_snapshot!(shown("a<br>b <img src=x> <!-- hidden @octocat --> </details>"), @"");
-    insta::assert_snapshot!(shown("<details>\n<summary>x</summary>\n\n# Title\n\nOther\n===\n\n</details>\n<!--"), @"");
+    insta::assert_snapshot!(shown("![a `b` @c](https://e.org/x.png) ![](y) [![z](q)](https://e.org)"), @"(image `a b @c` left out) (image left out) (image `z` left out) (`https://e.org`)");
+    insta::assert_snapshot!(shown("a<br>b <img src=x> <!-- hidden @octocat --> </details>"), @"a<br>b &lt;img src=x> &lt;!-- hidden `@octocat` --> &lt;/details>");
+    insta::assert_snapshot!(shown("<details>\n<summary>x</summary>\n\n# Title\n\nOther\n===\n\n</details>\n<!--"), @"
+    &lt;details>
+    &lt;summary>x&lt;/summary>
+
+    ##### Title
+
+    Other
+
+
+    &lt;/details>
+    &lt;!--
+    ");
 }
 
 #[test]
 fn s_34_commands_to_bots_are_code() {
-    insta::assert_snapshot!(shown("/acquire stop\ntext\n  /lgtm\n- /close\n\nbors r+\n\n`a\n/acquire stop`"), @"");
+    insta::assert_snapshot!(shown("/acquire stop\ntext\n  /lgtm\n- /close\n\nbors r+\n\n`a\n/acquire stop`"), @"
+    `/acquire` stop
+    text
+      `/lgtm`
+    - `/close`
+
+    `bors` r+
+
+    `a /acquire stop`
+    ");
 }
 
 #[test]
 fn case_18_a_fence_cannot_reach_over_the_end() {
-    insta::assert_snapshot!(shown("````rust\nlet a = 1;\n```"), @"");
-    insta::assert_snapshot!(shown("~~~\n<!--"), @"");
-    insta::assert_snapshot!(shown("- a\n\n  ```\n  b"), @"");
+    insta::assert_snapshot!(shown("````rust\nlet a = 1;\n```"), @"
+    ````rust
+    let a = 1;
+    ```
+    ````
+    ");
+    insta::assert_snapshot!(shown("~~~\n<!--"), @"
+    ~~~
+    <!--
+    ~~~
+    ");
+    insta::assert_snapshot!(shown("- a\n\n  ```\n  b"), @"
+    - a
+
+      ```
+      b
+    ");
 }
 
 #[test]
