@@ -171,6 +171,20 @@ impl Workbench {
         Ok(())
     }
 
+    /// Called when the agent stops after the stored `turn`, with no command under way: what it did since the
+    /// last saved tree is saved. Where that fails, an earlier turn is the one to resume from.
+    pub async fn keep(&self, turn: u32) {
+        let mut state = self.state.lock().await;
+        if state.frozen || state.pending.is_empty() {
+            return;
+        }
+        if let Some(sandbox) = state.sandbox.clone()
+            && let Err(error) = self.save(&mut state, &*sandbox, turn, self.clock.monotonic()).await
+        {
+            tracing::warn!(agent = %self.agent, %error, "the last edits were not saved");
+        }
+    }
+
     async fn save(
         &self,
         state: &mut State,

@@ -190,7 +190,9 @@ fn tests(tests: &[TestReport]) -> Piece {
             let command = code_span(&cut(&test.command, MAX_COMMAND_CHARS));
             match test.exit_code {
                 Some(code) if sets_exit_code_late(&test.command) => {
-                    format!("{command} · exit code {code}, of its last part: a failure before it would not show")
+                    format!(
+                        "{command} · exit code {code}, of its last part: a failure before it would not show"
+                    )
                 }
                 Some(0) => format!("✓ {command} · exit code 0"),
                 Some(code) => format!("✗ {command} · exit code {code}"),
@@ -231,7 +233,8 @@ fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
 
 /// What is no part of the patch, and what is against the Resolver's wish.
 fn left_out(resolved: &Resolved) -> Vec<Piece> {
-    let lists = [("#### Left out", &resolved.left_out), ("#### Kept, though asked to be left out", &resolved.kept)];
+    let lists =
+        [("#### Left out", &resolved.left_out), ("#### Kept, though asked to be left out", &resolved.kept)];
     let filled = lists.into_iter().filter(|(_, entries)| !entries.is_empty());
     let entry = |entry: &LeftOut| {
         format!("{}: {}", name(&entry.path), inert_line(&cut(&entry.reason, MAX_NAME_CHARS), &Links::none()))

@@ -32,6 +32,8 @@ pub struct Solved {
     pub patch: Option<Patch>,
     /// The command or the settings were at fault, not the run.
     pub usage: bool,
+    /// Ended early, and may end otherwise when it is resumed.
+    pub can_go_on: bool,
 }
 
 /// What is known of a run apart from what its stages came to.
@@ -114,8 +116,10 @@ pub fn finish(
         },
     )?;
     let patch = verdict.patch.cloned();
-    let knowledge = knowledge.cloned();
-    Ok(Solved { summary, folder: folder.path().to_owned(), knowledge, comment, patch, usage: false })
+    // The stored replies of a Questioner that found no question would be read again.
+    let can_go_on = report.error.as_ref().is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
+    let (folder, knowledge) = (folder.path().to_owned(), knowledge.cloned());
+    Ok(Solved { summary, folder, knowledge, comment, patch, usage: false, can_go_on })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -135,14 +139,8 @@ pub fn finish_unstarted(
         partial_diff: None,
     };
     write_results(folder, &nothing)?;
-    Ok(Solved {
-        summary,
-        folder: folder.path().to_owned(),
-        knowledge: None,
-        comment: None,
-        patch: None,
-        usage,
-    })
+    let folder = folder.path().to_owned();
+    Ok(Solved { summary, folder, knowledge: None, comment: None, patch: None, usage, can_go_on: false })
 }
 
 /// What becomes of the patch.

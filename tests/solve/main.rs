@@ -3,6 +3,11 @@
 #[path = "../support/script.rs"]
 mod script;
 
+mod endpoint;
+mod inputs;
+mod limits;
 mod project;
+mod questioner;
+mod replies;
 mod resume;
 mod story;

@@ -18,7 +18,8 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
 /// Byte ranges, in order and apart from each other.
 pub fn find(text: &str, at_line_start: bool) -> Vec<Range<usize>> {
     let command = if at_line_start { command(text) } else { None };
-    let tokens = TOKEN.find_iter(text).map(|token| token.start()..token.start() + trimmed(token.as_str()).len());
+    let tokens =
+        TOKEN.find_iter(text).map(|token| token.start()..token.start() + trimmed(token.as_str()).len());
     let mut apart: Vec<Range<usize>> = Vec::new();
     for token in command.into_iter().chain(tokens) {
         match apart.last_mut() {
