@@ -54,14 +54,12 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
     // The demo must not depend on what an operator has set: it asks no model and no Docker.
     let mut settings = config::Settings::default();
-    settings.paths.cache.clone_from(
-        &config::load(None, &environment).map_or_else(|_| Default::default(), |l| l.settings.paths.cache),
-    );
     let random = process::random()?;
     let clock = SystemClock::start();
     let id = RunId::new(clock.now(), random.run_id);
     let folder =
         environment.working_folder.join(demo.out.unwrap_or_else(|| settings.paths.runs.join(id.as_str())));
+    settings.paths.cache = folder.join("cache");
     lay_out(&folder).await?;
     let request = Request {
         repo: folder.join("repo").to_string_lossy().into_owned(),

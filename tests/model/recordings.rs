@@ -128,7 +128,15 @@ async fn a_lenient_replay_goes_on_and_says_so() {
     assert_eq!(reply.text.as_deref(), Some("done"));
     assert!(reply.notes[0].ends_with("which differs in its prompt"), "{:?}", reply.notes);
     assert!(lenient.chat(&prompt("Fix it.", &[])).await.unwrap().notes.is_empty());
-    assert!(lenient.chat(&ChatRequest { turn: 9, ..request() }).await.is_err());
+    let past_the_end = lenient.chat(&ChatRequest { turn: 9, ..prompt("Fix it.", &[]) }).await.unwrap();
+    assert_eq!(past_the_end.text.as_deref(), Some("done"));
+    assert!(
+        past_the_end.notes[0].ends_with("turn 9; that of turn 1 was taken again"),
+        "{:?}",
+        past_the_end.notes
+    );
+    let nobody = ChatRequest { agent: AgentName::answerer(7), ..prompt("Fix it.", &[]) };
+    assert!(lenient.chat(&nobody).await.is_err());
 }
 
 #[tokio::test]

@@ -151,7 +151,7 @@ mod tests {
         Quote [] "> quote"
         Table [4] "| a |\n|---|\n| b [4] |"
         Other [] "---"
-        LeadIn [] "**Note:**"
+        Heading [] "**Note:**"
         "##);
         let uncited: Vec<_> =
             paragraphs(text).into_iter().filter(Paragraph::is_uncited).map(|one| one.text).collect();
