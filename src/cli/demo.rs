@@ -111,6 +111,7 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     };
     let shown = report::demo(&report::DemoInput {
         summary: &solved.summary,
+        knowledge: solved.knowledge.as_ref(),
         folder: &solved.folder,
         can_go_on: solved.can_go_on,
         recorded: report::recorded_with(REPLIES),

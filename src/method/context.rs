@@ -102,8 +102,9 @@ pub struct RunContext {
 impl RunContext {
     /// The issue, fenced.
     pub fn issue_text(&self) -> String {
-        let AdmittedIssue { title, body, .. } = &self.admitted;
-        let issue = self.fence.fence("issue", &format!("Title: {title}\n\n{body}"));
+        let AdmittedIssue { title, body, number, .. } = &self.admitted;
+        let number = number.map(|n| format!("Issue number: {n}\n")).unwrap_or_default();
+        let issue = self.fence.fence("issue", &format!("{number}Title: {title}\n\n{body}"));
         prompt::render("shared/issue.md", context! { issue })
     }
 

@@ -16,6 +16,7 @@ use super::{
     words::{self, Checks, counted, cut},
 };
 use evidence::Quotes;
+use pair::Layout;
 
 pub struct CommentInput<'a> {
     pub knowledge: &'a Knowledge,
@@ -34,6 +35,9 @@ pub struct CommentInput<'a> {
     pub notes: &'a [String],
 }
 
+/// What a reader takes in at a glance: characters of all answers, and citations, before the rest is folded.
+const UNFOLDED_CHARS: usize = 3_000;
+const UNFOLDED_CITATIONS: usize = 12;
 /// Room for the notice that something was left out, in characters.
 const NOTICE_CHARS: usize = 400;
 /// Most notes that are shown, and the longest of them in characters.
@@ -62,8 +66,16 @@ pub fn comment(input: &CommentInput<'_>) -> String {
 fn sections(input: &CommentInput<'_>, quotes: Quotes) -> Vec<Vec<Piece>> {
     let knowledge = input.knowledge;
     let links = links(knowledge);
-    let pairs = (1..).zip(&knowledge.pairs).map(|(number, pair)| pair::pieces(number, pair, &links, quotes));
-    let blocks = knowledge.blocks.iter().map(|block| pair::block_pieces(block, &links, quotes));
+    // The more there is, the less of each stands open.
+    let count = (knowledge.pairs.len() + knowledge.blocks.len()).max(1);
+    let layout = Layout {
+        links: &links,
+        quotes,
+        unfolded_chars: UNFOLDED_CHARS / count,
+        unfolded_citations: UNFOLDED_CITATIONS / count,
+    };
+    let pairs = (1..).zip(&knowledge.pairs).map(|(number, pair)| pair::pieces(number, pair, layout));
+    let blocks = knowledge.blocks.iter().map(|block| pair::block_pieces(block, layout));
     pairs.chain(blocks).collect()
 }
 
@@ -131,19 +143,6 @@ fn commit(knowledge: &Knowledge) -> String {
 }
 
 fn foot(input: &CommentInput<'_>) -> Vec<Piece> {
-    let mut pieces = vec![Piece::Text("---".to_owned())];
-    if !input.notes.is_empty() {
-        pieces.push(Piece::Open("Notes on this run".to_owned()));
-        let (most, chars) = MAX_NOTES;
-        let notes = input.notes.iter().take(most);
-        let mut lines: Vec<String> =
-            notes.map(|note| format!("- {}", inert_line(&cut(note, chars), &Links::none()))).collect();
-        if input.notes.len() > most {
-            lines.push(format!("- … and {} more in `run.json`", input.notes.len() - most));
-        }
-        pieces.push(Piece::Text(lines.join("\n")));
-        pieces.push(Piece::Close);
-    }
     let [tokens, money, time] = words::account(&input.account, input.priced);
     let figures = [
         words::models(input.models),
@@ -154,11 +153,23 @@ fn foot(input: &CommentInput<'_>) -> Vec<Piece> {
         format!("run {}", code_span(input.run_id.as_str())),
         format!("acquire {}", input.version),
     ];
-    pieces.push(Piece::Text(format!(
+    let mut pieces = vec![Piece::Text(format!(
         "<sub>Written by a language model that could read the repository and change nothing; each citation was \
          looked up at the commit by a program.<br>{}</sub>",
         figures.join(" · ")
-    )));
+    ))];
+    if !input.notes.is_empty() {
+        let (most, chars) = MAX_NOTES;
+        let notes = input.notes.iter().take(most);
+        let mut lines: Vec<String> =
+            notes.map(|note| format!("- {}", inert_line(&cut(note, chars), &Links::none()))).collect();
+        if input.notes.len() > most {
+            lines.push(format!("- … and {} more in `run.json`", input.notes.len() - most));
+        }
+        pieces.push(Piece::Open("Notes on this run".to_owned()));
+        pieces.push(Piece::Text(lines.join("\n")));
+        pieces.push(Piece::Close);
+    }
     pieces
 }
 

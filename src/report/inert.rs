@@ -8,7 +8,8 @@
 //! GitHub looks for mentions and references in the text that it renders, so the search is for rendered text
 //! and not for source: `&#64;` and `\@` are `@` here too.
 //!
-//! An edit can make markup of what was none, so looks are repeated until one finds nothing: the result is
+//! GitHub's parser is another one than ours, and edits can make markup of what was none. So characters that are
+//! text, but might be read as markup, are escaped; and looks are repeated until one finds nothing: the result is
 //! stable by construction, and the look that found nothing is the proof that nothing is left. A text that is
 //! made to need many looks becomes one code block.
 
@@ -103,10 +104,8 @@ struct Look<'a> {
     at_line_start: bool,
     open_links: Vec<OpenLink>,
     images: usize,
-    in_code_block: bool,
-    /// Backticks that open nothing, but might once there are more code spans.
-    stray_backticks: Vec<usize>,
-    makes_code: bool,
+    /// In a code block or an allowed `<https://…>`, whose text is left alone.
+    in_verbatim: bool,
 }
 
 struct OpenLink {
@@ -126,9 +125,7 @@ impl<'a> Look<'a> {
             at_line_start: true,
             open_links: Vec::new(),
             images: 0,
-            in_code_block: false,
-            stray_backticks: Vec::new(),
-            makes_code: false,
+            in_verbatim: false,
         };
         let events = parser(text).into_offset_iter();
         for (_, definition) in events.reference_definitions().iter() {
@@ -138,11 +135,6 @@ impl<'a> Look<'a> {
             look.event(event, range);
         }
         look.end_run();
-        if look.makes_code {
-            for at in std::mem::take(&mut look.stray_backticks) {
-                look.edits.replace(at..at + 1, "&#96;");
-            }
-        }
         if look.edits.is_empty()
             && let Some(end) = missing_end(text)
         {
@@ -159,7 +151,7 @@ impl<'a> Look<'a> {
             inner.end = inner.end.max(range.end);
         }
         if let Event::Text(text) = &event {
-            if self.images == 0 && !self.in_code_block {
+            if self.images == 0 && !self.in_verbatim {
                 self.run.push(self.text, text, range);
             }
             return;
@@ -168,9 +160,12 @@ impl<'a> Look<'a> {
         self.at_line_start = is_block_border(&event) || matches!(event, Event::SoftBreak | Event::HardBreak);
         match event {
             Event::Start(tag) => self.start(tag, range),
-            Event::End(TagEnd::Link) => self.end_link(&range),
+            Event::End(TagEnd::Link) => {
+                self.in_verbatim = false;
+                self.end_link(&range);
+            }
             Event::End(TagEnd::Image) => self.images -= 1,
-            Event::End(TagEnd::CodeBlock) => self.in_code_block = false,
+            Event::End(TagEnd::CodeBlock) => self.in_verbatim = false,
             Event::Html(_) => self.escape_html(range),
             Event::InlineHtml(tag) if !is_line_break(&tag) => self.escape_html(range),
             Event::Code(code) if begins_a_line_with_a_command(&self.text[range.clone()]) => {
@@ -182,7 +177,7 @@ impl<'a> Look<'a> {
 
     fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
         match tag {
-            Tag::CodeBlock(_) => self.in_code_block = true,
+            Tag::CodeBlock(_) => self.in_verbatim = true,
             Tag::Heading { .. } => self.lower_heading(range),
             // It would stand at the end of the comment, far from its text.
             Tag::FootnoteDefinition(_) => self.edits.insert(range.start, "\\"),
@@ -206,6 +201,10 @@ impl<'a> Look<'a> {
                     LinkType::Inline if !allowed => {
                         self.open_links
                             .push(OpenLink { destination: Some(dest_url.to_string()), inner: None });
+                    }
+                    LinkType::Autolink => {
+                        self.in_verbatim = true;
+                        self.open_links.push(OpenLink { destination: None, inner: None });
                     }
                     // Those by reference end with their definition.
                     _ => self.open_links.push(OpenLink { destination: None, inner: None }),
@@ -238,13 +237,17 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Neutralises what the run says, and keeps in mind what further edits could bring to life.
+    /// Neutralises what the run says, and makes sure that what is text here is text to every parser.
     fn end_run(&mut self) {
         let run = std::mem::take(&mut self.run);
-        self.stray_backticks.extend(run.backticks(self.text));
-        for token in tokens::find(run.rendered(), self.at_line_start, self.links) {
+        for token in tokens::find(run.rendered(), self.at_line_start) {
             let (source, shown) = run.source(token);
             self.put_code(source, "", shown, "");
+        }
+        for (at, harmless) in tokens::ambiguous(run.rendered()) {
+            if let Some(source) = run.unescaped(at) {
+                self.edits.replace(source..source + 1, harmless);
+            }
         }
     }
 
@@ -256,7 +259,6 @@ impl<'a> Look<'a> {
         let code = code_span(code);
         let text = format!("{}{before}{code}{after}{}", space(joins_before), space(joins_after));
         self.edits.replace(range, text);
-        self.makes_code = true;
     }
 
     fn escape_html(&mut self, range: Range<usize>) {
@@ -268,9 +270,10 @@ impl<'a> Look<'a> {
     fn lower_heading(&mut self, range: Range<usize>) {
         let source = &self.text[range.clone()];
         let marks = source.bytes().take_while(|b| *b == b'#').count();
-        if (1..HEADING.len()).contains(&marks) {
+        let is_marked = marks > 0 && source[marks..].chars().next().is_none_or(char::is_whitespace);
+        if is_marked && marks < HEADING.len() {
             self.edits.replace(range.start..range.start + marks, HEADING);
-        } else if marks == 0 {
+        } else if !is_marked {
             // A line of `=` or `-` below makes the text a heading.
             let underlined = source.trim_end();
             let line = underlined.rfind('\n').unwrap_or(0);

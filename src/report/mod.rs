@@ -8,6 +8,8 @@ mod comment;
 mod fit;
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod hostile;
 mod inert;
 mod markdown;
 pub mod preparing;

@@ -113,10 +113,10 @@ fn proposed(input: &PullRequestInput<'_>, patch: &PatchSummary) -> Vec<Piece> {
         pieces.push(Piece::Text(format!("{verb} #{number}.")));
     }
     pieces.extend(summary(input, "The Resolver gave no summary."));
-    pieces.push(files(patch));
     pieces.push(tests(&input.resolved.tests));
     pieces.extend(answers(input));
-    pieces.extend(left_out(&input.resolved.left_out));
+    pieces.push(files(patch));
+    pieces.extend(left_out(input.resolved));
     pieces.push(Piece::Text(
         "<sub>Written by a language model. Read it as you would a stranger's patch.</sub>".to_owned(),
     ));
@@ -128,8 +128,7 @@ fn withheld(input: &PullRequestInput<'_>) -> Vec<Piece> {
         input.secrets.iter().take(MAX_ENTRIES).map(|file| format!("- {}", name(file))).collect();
     let mut pieces = vec![Piece::Text(format!(
         "**The patch is kept back: there is a secret in it.** What looks like a key, a token or a password was \
-         found in\n{}\n\nIt is not repeated here, and no file of the run holds the patch. If it is part of the \
-         repository's tests, make the change by hand.",
+         found in these files, and is not repeated here. If it is meant to be there, make that change by hand.\n{}",
         files.join("\n")
     ))];
     pieces.extend(summary(input, "The Resolver gave no summary."));
@@ -142,7 +141,7 @@ fn unfinished(input: &PullRequestInput<'_>, patch: &PatchSummary) -> Vec<Piece> 
     ))];
     pieces.push(files(patch));
     pieces.push(tests(&input.resolved.tests));
-    pieces.extend(left_out(&input.resolved.left_out));
+    pieces.extend(left_out(input.resolved));
     pieces
 }
 
@@ -169,8 +168,10 @@ fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
         };
         pieces.push(Piece::Text(format!("**No patch.** {STOPPED} {then}")));
     }
-    pieces.push(tests(&input.resolved.tests));
-    pieces.extend(left_out(&input.resolved.left_out));
+    if !input.resolved.tests.is_empty() {
+        pieces.push(tests(&input.resolved.tests));
+    }
+    pieces.extend(left_out(input.resolved));
     pieces
 }
 
@@ -200,6 +201,11 @@ fn tests(tests: &[TestReport]) -> Piece {
         text.push_str(&list(tests, |test| {
             let command = code_span(&cut(&test.command, MAX_COMMAND_CHARS));
             match test.exit_code {
+                Some(code) if sets_exit_code_late(&test.command) => {
+                    format!(
+                        "{command} · exit code {code}, of its last part: a failure before it would not show"
+                    )
+                }
                 Some(0) => format!("✓ {command} · exit code 0"),
                 Some(code) => format!("✗ {command} · exit code {code}"),
                 None => format!("✗ {command} · killed, or ended by its time limit"),
@@ -207,6 +213,11 @@ fn tests(tests: &[TestReport]) -> Piece {
         }));
     }
     Piece::Text(text)
+}
+
+/// Whether a command may end well although a part of it failed: in a pipe, or before what comes last.
+fn sets_exit_code_late(command: &str) -> bool {
+    command.replace("\\\n", " ").trim().contains(['|', ';', '\n'])
 }
 
 fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
@@ -232,14 +243,15 @@ fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
     Some(Piece::Text(format!("#### Answers relied on\n{text}")))
 }
 
-fn left_out(left_out: &[LeftOut]) -> Option<Piece> {
-    if left_out.is_empty() {
-        return None;
-    }
-    let entries = list(left_out, |entry| {
+/// What is no part of the patch, and what is against the Resolver's wish.
+fn left_out(resolved: &Resolved) -> Vec<Piece> {
+    let lists =
+        [("#### Left out", &resolved.left_out), ("#### Kept, though asked to be left out", &resolved.kept)];
+    let filled = lists.into_iter().filter(|(_, entries)| !entries.is_empty());
+    let entry = |entry: &LeftOut| {
         format!("{}: {}", name(&entry.path), inert_line(&cut(&entry.reason, MAX_NAME_CHARS), &Links::none()))
-    });
-    Some(Piece::Text(format!("#### Left out\n{entries}")))
+    };
+    filled.map(|(title, entries)| Piece::Text(format!("{title}\n{}", list(entries, entry)))).collect()
 }
 
 fn name(path: &str) -> String {

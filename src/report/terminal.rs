@@ -8,18 +8,22 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::{
-    domain::PatchSummary,
+    domain::{Knowledge, PatchSummary},
     gate::shown,
     method::ports::{CommandExit, CommandOutcome},
     store::{Outcome, RunSummary},
 };
 
-use super::words::{counted, duration, money, tokens};
+use super::words::{Checks, counted, duration, money, tokens};
 
 /// The end of a run: what came of it, where it lies, what to do next. `can_go_on`: whether `--resume` may end
 /// otherwise.
-pub fn ending(run: &RunSummary, folder: &Path, can_go_on: bool) -> String {
+pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, folder: &Path, can_go_on: bool) -> String {
     let mut paragraphs = vec![outcome(run)];
+    if let Some(knowledge) = knowledge {
+        let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
+        paragraphs.push(format!("Citations looked up: {}.", Checks::of(citations).words()));
+    }
     let total = run.total;
     if total.tokens.total() > 0 {
         // A run without a price costs nothing that is known.
@@ -112,6 +116,7 @@ fn shell_word(text: &str) -> String {
 }
 
 pub struct DemoInput<'a> {
+    pub knowledge: Option<&'a Knowledge>,
     pub summary: &'a RunSummary,
     pub folder: &'a Path,
     /// Whether the run could go on after it ended early.
@@ -148,7 +153,7 @@ pub fn demo(input: &DemoInput<'_>) -> String {
     );
     parts.push(part(
         "The run",
-        &format!("{}\n\n{recorded}", ending(input.summary, input.folder, input.can_go_on)),
+        &format!("{}\n\n{recorded}", ending(input.summary, input.knowledge, input.folder, input.can_go_on)),
     ));
     parts.join("\n\n")
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::Value;
 
 use crate::{
-    domain::{Account, Money, Patch},
+    domain::{Account, Knowledge, Money, Patch},
     gate::secrets::Scanner,
     method::{
         context::{AgentReport, RunError, StageReport},
@@ -26,6 +26,7 @@ use super::inputs::{Inputs, Request};
 pub struct Solved {
     pub summary: RunSummary,
     pub folder: PathBuf,
+    pub knowledge: Option<Knowledge>,
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
     pub patch: Option<Patch>,
@@ -116,8 +117,9 @@ pub fn finish(
     )?;
     let patch = verdict.patch.cloned();
     // The stored replies of a Questioner that found no question would be read again.
-    let can_go_on = report.error.is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment, patch, usage: false, can_go_on })
+    let can_go_on = report.error.as_ref().is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
+    let (folder, knowledge) = (folder.path().to_owned(), knowledge.cloned());
+    Ok(Solved { summary, folder, knowledge, comment, patch, usage: false, can_go_on })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -138,7 +140,7 @@ pub fn finish_unstarted(
     };
     write_results(folder, &nothing)?;
     let folder = folder.path().to_owned();
-    Ok(Solved { summary, folder, comment: None, patch: None, usage, can_go_on: false })
+    Ok(Solved { summary, folder, knowledge: None, comment: None, patch: None, usage, can_go_on: false })
 }
 
 /// What becomes of the patch.

@@ -59,7 +59,11 @@ impl Answerer for Explore {
             },
             output_chars: context.settings.observation_chars,
         };
-        let submit = SubmitAnswer { tree: context.tree.clone(), symbols: context.symbols.clone() };
+        let submit = SubmitAnswer {
+            tree: context.tree.clone(),
+            symbols: context.symbols.clone(),
+            given: format!("{}\n{}\n{}", context.admitted.title, context.admitted.body, question.text),
+        };
         let agent = Agent {
             name: name.clone(),
             model: context.models.answerer.clone(),
@@ -121,6 +125,8 @@ struct Submission {
 struct SubmitAnswer {
     tree: Arc<dyn SourceTree>,
     symbols: Arc<dyn Symbols>,
+    /// Issue and question: what they name may be named.
+    given: String,
 }
 
 /// Something that does not hold, as `answerer/returned.md` words it.
@@ -155,7 +161,7 @@ impl SubmitAnswer {
         for claim in &submission.citations {
             checked.push(evidence::check(claim.clone(), &*self.tree, &*self.symbols).await?);
         }
-        let missing = prose::missing(&submission.answer, self.tree.clone()).await?;
+        let missing = prose::missing(&submission.answer, &self.given, self.tree.clone()).await?;
         let mut problems: Vec<Problem> = (1..)
             .zip(&checked)
             .filter_map(|(number, checked)| {
@@ -203,10 +209,9 @@ impl Tool for SubmitAnswer {
         let (checked, missing, problems) = self.look_up(&submission).await?;
         if !problems.is_empty() && call.earlier_calls == 0 {
             let problems = minijinja::Value::from(Serde(problems));
-            return Ok(ToolOutcome::Observation(prompt::render(
-                "answerer/returned.md",
-                context! { problems },
-            )));
+            let held = checked.iter().filter(|c| c.fault.is_none()).count();
+            let variables = context! { problems, held, cited => checked.len() };
+            return Ok(ToolOutcome::Observation(prompt::render("answerer/returned.md", variables)));
         }
         let holds = checked.iter().any(|c| c.citation.check != Check::Unverified);
         let mut gaps = submission.gaps;

@@ -129,14 +129,59 @@ mod tests {
     fn statements_without_evidence_are_marked() {
         insta::assert_snapshot!(shown(
             "First [1].\n\nSecond,\nin two lines.\n\nThird [2]. Fourth [9].\n\nFifth [2][1].\n\n## Heading\n\n```\ncode\n```\n\n> quoted"
-        ), @"");
+        ), @"
+        First [1].
+
+        Second,
+        in two lines. *(not cited)*
+
+        Third [2]. Fourth [9]. *(not verified)*
+
+        Fifth [2][1].
+
+        ## Heading
+
+        ```
+        code
+        ```
+
+        > quoted *(not cited)*
+        ");
     }
 
     #[test]
     fn a_list_is_marked_where_its_evidence_is_missing() {
         insta::assert_snapshot!(shown(
             "Steps:\n\n- one [1]\n- two\n  - nested\n\n  ```\n  fence\n  ```\n- three\n\nUncited:\n1. one\n2. two\n\nLed [1]:\n\n- one\n- two\n\n| a |\n|---|\n| b |"
-        ), @"");
+        ), @"
+        Steps:
+
+        - one [1]
+        - two *(not cited)*
+          - nested
+
+          ```
+          fence
+          ```
+        - three *(not cited)*
+
+        Uncited:
+        1. one
+        2. two
+
+        *(not cited)*
+
+        Led [1]:
+
+        - one
+        - two
+
+        | a |
+        |---|
+        | b |
+
+        *(not cited)*
+        ");
     }
 
     proptest::proptest! {

@@ -9,12 +9,13 @@ use crate::{
     },
 };
 
-/// More citations than this are folded.
-const UNFOLDED: usize = 6;
 /// Longest path or symbol that is shown, in characters.
 const MAX_NAME_CHARS: usize = 200;
 /// Longest quote that is shown.
 const MAX_QUOTE: (usize, usize) = (40, 4_000);
+
+/// A line break, on GitHub and elsewhere.
+const LINE_BREAK: &str = "\\\n";
 
 /// Whether quotes are shown under the citations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub enum Quotes {
     LeftOut,
 }
 
-/// The citations of an answer, numbered as its text refers to them.
-pub fn pieces(citations: &[Citation], quotes: Quotes) -> Vec<Piece> {
+/// The citations of an answer, numbered as its text refers to them; more than `unfolded` are folded.
+pub fn pieces(citations: &[Citation], quotes: Quotes, unfolded: usize) -> Vec<Piece> {
     if citations.is_empty() {
         return Vec::new();
     }
@@ -34,13 +35,13 @@ pub fn pieces(citations: &[Citation], quotes: Quotes) -> Vec<Piece> {
         quoted = (1..).zip(citations).filter_map(|(number, citation)| quote(number, citation)).collect();
     }
     let mut pieces = Vec::new();
-    if citations.len() > UNFOLDED {
+    if citations.len() > unfolded {
         pieces.push(Piece::Open(format!("Evidence: {}", Checks::of(citations).words())));
-        pieces.push(Piece::Text(lines.join("\n")));
+        pieces.push(Piece::Text(lines.join(LINE_BREAK)));
         pieces.extend(quoted);
         pieces.push(Piece::Close);
     } else {
-        pieces.push(Piece::Text(format!("**Evidence**\n{}", lines.join("\n"))));
+        pieces.push(Piece::Text(lines.join(LINE_BREAK)));
         if !quoted.is_empty() {
             pieces.push(Piece::Open("Quoted lines".to_owned()));
             pieces.extend(quoted);
@@ -51,7 +52,7 @@ pub fn pieces(citations: &[Citation], quotes: Quotes) -> Vec<Piece> {
 }
 
 fn line(number: usize, citation: &Citation) -> String {
-    let mut line = format!("- [{number}] {} {}", words::check_mark(citation.check), place(citation));
+    let mut line = format!("[{number}] {} {}", words::check_mark(citation.check), place(citation));
     if let Some(symbol) = &citation.symbol {
         line.push_str(&format!(" · {}", code_span(&cut(symbol, MAX_NAME_CHARS))));
     }

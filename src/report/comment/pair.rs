@@ -1,7 +1,7 @@
 //! One question with its answer, as parts of the comment.
 
 use crate::{
-    domain::{AnswerStatus, Block, Check, Origin, Pair},
+    domain::{AnswerStatus, Block, Check, Citation, Origin, Pair},
     report::{
         fit::{Piece, blocks, join, length},
         inert::{Links, inert, inert_line},
@@ -14,39 +14,63 @@ use super::{
     evidence::{self, Quotes},
 };
 
-/// What stands of an answer before the rest of it is folded, in characters.
-const UNFOLDED_CHARS: usize = 1_500;
-/// Shorter rests are not worth a fold.
-const LEAST_FOLDED_CHARS: usize = 500;
+/// Shorter rests of an answer are not worth a fold, in characters.
+const LEAST_FOLDED_CHARS: usize = 300;
+
+/// How the parts of a comment are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout<'a> {
+    pub links: &'a Links,
+    pub quotes: Quotes,
+    /// What stands of an answer before the rest of it is folded, in characters.
+    pub unfolded_chars: usize,
+    /// Most citations that are not folded.
+    pub unfolded_citations: usize,
+}
 
 /// `number` counts from 1.
-pub fn pieces(number: usize, pair: &Pair, links: &Links, quotes: Quotes) -> Vec<Piece> {
+pub fn pieces(number: usize, pair: &Pair, layout: Layout<'_>) -> Vec<Piece> {
     let (question, answer) = (&pair.question, &pair.answer);
+    let links = layout.links;
     let mut pieces = vec![Piece::Text(format!("#### {number}. {}", inert_line(&question.text, links)))];
     pieces.push(Piece::Text(format!("<sub>{}</sub>", about(pair, links))));
-    if let Some(why_not) = words::no_answer(answer.status) {
-        pieces.push(Piece::Text(format!("**{why_not}**")));
+    let gaps: Vec<String> = answer.gaps.iter().map(|gap| inert_line(gap, links)).collect();
+    let why_not = words::no_answer(answer.status);
+    if let Some(why_not) = why_not {
+        pieces.push(titled(&format!("**{why_not}**"), &gaps));
     }
     let holds = answer.citations.iter().any(|citation| citation.check != Check::Unverified);
     if answer.status == AnswerStatus::Answered && !holds {
         pieces.push(Piece::Text("⚠ **No citation of this answer holds: read it as a guess.**".to_owned()));
     }
-    pieces.extend(folded(blocks(&marked(&inert(&answer.text, links), &answer.citations))));
-    pieces.extend(evidence::pieces(&answer.citations, quotes));
-    if !answer.gaps.is_empty() {
-        let gaps: Vec<String> =
-            answer.gaps.iter().map(|gap| format!("- {}", inert_line(gap, links))).collect();
-        pieces.push(Piece::Text(format!("**Not found**\n{}", gaps.join("\n"))));
+    pieces.extend(text_and_evidence(&answer.text, &answer.citations, layout));
+    if why_not.is_none() && !gaps.is_empty() {
+        pieces.push(titled("**Not found:**", &gaps));
     }
     pieces
 }
 
 /// What another source of knowledge says.
-pub fn block_pieces(block: &Block, links: &Links, quotes: Quotes) -> Vec<Piece> {
-    let mut pieces = vec![Piece::Text(format!("#### {}", inert_line(&block.kind, links)))];
-    pieces.extend(folded(blocks(&marked(&inert(&block.text, links), &block.citations))));
-    pieces.extend(evidence::pieces(&block.citations, quotes));
+pub fn block_pieces(block: &Block, layout: Layout<'_>) -> Vec<Piece> {
+    let mut pieces = vec![Piece::Text(format!("#### {}", inert_line(&block.kind, layout.links)))];
+    pieces.extend(text_and_evidence(&block.text, &block.citations, layout));
     pieces
+}
+
+fn text_and_evidence(text: &str, citations: &[Citation], layout: Layout<'_>) -> Vec<Piece> {
+    let text = marked(&inert(text, layout.links), citations);
+    let mut pieces = folded(blocks(&text), layout.unfolded_chars);
+    pieces.extend(evidence::pieces(citations, layout.quotes, layout.unfolded_citations));
+    pieces
+}
+
+/// One entry beside the title, several as a list below it.
+fn titled(title: &str, entries: &[String]) -> Piece {
+    Piece::Text(match entries {
+        [] => title.to_owned(),
+        [entry] => format!("{title} {entry}"),
+        [..] => format!("{title}\n- {}", entries.join("\n- ")),
+    })
 }
 
 fn about(pair: &Pair, links: &Links) -> String {
@@ -61,8 +85,8 @@ fn about(pair: &Pair, links: &Links) -> String {
 }
 
 /// The beginning in sight, a long rest under a fold.
-fn folded(mut blocks: Vec<Piece>) -> Vec<Piece> {
-    let shown = (1..blocks.len()).find(|count| length(&join(&blocks[..=*count])) > UNFOLDED_CHARS);
+fn folded(mut blocks: Vec<Piece>, unfolded_chars: usize) -> Vec<Piece> {
+    let shown = (1..blocks.len()).find(|count| length(&join(&blocks[..=*count])) > unfolded_chars);
     if let Some(shown) = shown
         && length(&join(&blocks[shown..])) >= LEAST_FOLDED_CHARS
     {

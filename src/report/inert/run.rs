@@ -55,12 +55,12 @@ impl Run {
         (start..end, &self.rendered[from..to])
     }
 
-    /// Where the source has backticks that are rendered and not escaped.
-    pub fn backticks<'a>(&'a self, text: &'a str) -> impl Iterator<Item = usize> + 'a {
-        self.pieces.iter().filter(|piece| piece.literal).flat_map(move |piece| {
-            let all = text[piece.source.clone()].match_indices('`').map(|(at, _)| piece.source.start + at);
-            all.filter(|at| !(piece.escaped && *at == piece.source.start))
-        })
+    /// Where in the source the character stands that is rendered at `at`, if it stands there as such: not as an
+    /// entity, nor with a backslash before it.
+    pub fn unescaped(&self, at: usize) -> Option<usize> {
+        let piece = self.piece_at(at);
+        let escaped = piece.escaped && at == piece.at;
+        (piece.literal && !escaped).then(|| piece.source.start + (at - piece.at))
     }
 
     fn piece_at(&self, rendered: usize) -> &Piece {

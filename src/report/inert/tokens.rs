@@ -4,12 +4,11 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
-use super::Links;
-
 /// Broader than GitHub's own rules: what is caught in excess becomes a code span, which harms nobody.
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     let token = r"(?xi)
-          (?<url> [a-z][a-z0-9+.-]* :// [^\s<>`|]* | (?-u:\b) www\. [^\s<>`|]* )
+          [a-z][a-z0-9+.-]* :// [^\s<>`|]*                   # a URL
+        | www\. [^\s<>`|]*
         | [\w.+/-]* @ [a-z0-9_-] [\w./-]*                   # a mention or an e-mail address
         | (?: [\w.-]+ (?: / [\w.-]+ )? )? \# [0-9] \w*      # an issue, perhaps of another repository
         | (?-u:\b) gh- [0-9]+";
@@ -17,14 +16,10 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Byte ranges, in order and apart from each other.
-pub fn find(text: &str, at_line_start: bool, links: &Links) -> Vec<Range<usize>> {
+pub fn find(text: &str, at_line_start: bool) -> Vec<Range<usize>> {
     let command = if at_line_start { command(text) } else { None };
-    let tokens = TOKEN.captures_iter(text).filter_map(|found| {
-        let token = found.get(0)?;
-        let end = token.start() + trimmed(token.as_str()).len();
-        let allowed = found.name("url").is_some() && links.allow(&text[token.start()..end]);
-        (!allowed).then_some(token.start()..end)
-    });
+    let tokens =
+        TOKEN.find_iter(text).map(|token| token.start()..token.start() + trimmed(token.as_str()).len());
     let mut apart: Vec<Range<usize>> = Vec::new();
     for token in command.into_iter().chain(tokens) {
         match apart.last_mut() {
@@ -33,6 +28,22 @@ pub fn find(text: &str, at_line_start: bool, links: &Links) -> Vec<Range<usize>>
         }
     }
     apart
+}
+
+/// Characters of a text that some parser might take for markup, by their place, with what shows the same and is
+/// none: lone backticks, the beginnings of tags and footnotes, brackets that are nearly links.
+pub fn ambiguous(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
+    text.match_indices(['`', '<', '[', '(']).filter_map(|(at, character)| {
+        let next = text[at + 1..].chars().next();
+        let harmless = match character {
+            "`" => "&#96;",
+            "<" if next.is_some_and(|c| c.is_ascii_alphabetic() || "/!?".contains(c)) => "&lt;",
+            "[" if next == Some('^') => r"\[",
+            "(" if text[..at].ends_with(']') => r"\(",
+            _ => return None,
+        };
+        Some((at, harmless))
+    })
 }
 
 /// The command to a bot that a line begins with: its first word.
@@ -70,8 +81,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<&str> {
-        let links = Links::below("https://github.com/o/r/blob/abc/");
-        find(text, true, &links).into_iter().map(|range| &text[range]).collect()
+        find(text, true).into_iter().map(|range| &text[range]).collect()
     }
 
     #[test]
@@ -87,20 +97,19 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_found_unless_they_lead_into_the_repository() {
+    fn urls_are_found_as_far_as_github_may_take_them() {
         assert_eq!(found("(see https://e.org/a?b=c#d)."), ["https://e.org/a?b=c#d"]);
         assert_eq!(
             found("https://e.org/a_(b), www.e.org: ftp://x"),
             ["https://e.org/a_(b)", "www.e.org", "ftp://x"]
         );
-        assert_eq!(found("www."), ["www."]);
-        assert_eq!(found("https://github.com/o/r/blob/abc/src/a.rs#L1."), [""; 0]);
-        assert_eq!(found("https://github.com/o/r/blob/abc/../x"), ["https://github.com/o/r/blob/abc/../x"]);
-        assert_eq!(found("https://github.com/o/r/blob/abcd/x"), ["https://github.com/o/r/blob/abcd/x"]);
-        assert_eq!(
-            found("https://github.com@e.org/o/r/blob/abc/x"),
-            ["https://github.com@e.org/o/r/blob/abc/x"]
-        );
+        assert_eq!(found("_www._ http://*"), ["www.", "http://"]);
+    }
+
+    #[test]
+    fn text_that_is_nearly_markup_is_seen() {
+        let seen: Vec<_> = ambiguous("a ` <b < 3 [^1] [2](x y) f(x)").collect();
+        assert_eq!(seen, [(2, "&#96;"), (4, "&lt;"), (11, r"\["), (19, r"\(")]);
     }
 
     #[test]
@@ -109,6 +118,6 @@ mod tests {
         assert_eq!(found("  /usr/bin/env @x"), ["/usr/bin/env", "@x"]);
         assert_eq!(found("bors r+"), ["bors"]);
         assert_eq!(found("/ 2 and /acquire"), [""; 0]);
-        assert!(find("/acquire", false, &Links::none()).is_empty());
+        assert!(find("/acquire", false).is_empty());
     }
 }
