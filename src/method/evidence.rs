@@ -11,8 +11,6 @@
 mod quote;
 mod symbol;
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -91,9 +89,7 @@ fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     let cited = cited_lines(&claim, &lines);
-    // What stands for bytes that are no text stands for any of them: no quote holds by it.
-    let is_text = |quote: &&str| matches!(text, Cow::Borrowed(_)) || !quote.contains('\u{FFFD}');
-    let quote = claim.quote.as_deref().filter(is_text).and_then(Quote::parse);
+    let quote = claim.quote.as_deref().and_then(Quote::parse);
     let symbol = claim.symbol.as_deref().and_then(Symbol::parse);
     let symbol_at = symbol.as_ref().and_then(|wanted| {
         let places = symbols.places(path, bytes)?;
@@ -162,6 +158,7 @@ fn unverified(claim: Claim, fault: Fault) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::method::ports::SymbolPlace;
 
     const FILE: &str = "\
 import os
@@ -303,8 +300,31 @@ def close(handle):
             quote: Some("caf\u{fffd} au lait 1234".into()),
             symbol: None,
         };
-        let checked = look_up(claim, &RepoPath::parse("a.txt").unwrap(), b"caf\xe9 au lait 1234\n", &Python);
+        let path = RepoPath::parse("a.txt").unwrap();
+        let checked = look_up(claim.clone(), &path, b"caf\xe9 au lait 1234\n", &Python);
         assert_eq!(checked.citation.check, Check::Verified);
+        // But no quote holds by what could be any byte.
+        let any = Claim { quote: Some("\u{fffd}".repeat(20)), ..claim };
+        let checked = look_up(any, &path, &[0xFF; 40], &Python);
+        assert_eq!(checked.fault, Some(Fault::NothingToCheck));
+    }
+
+    #[test]
+    fn a_quote_that_no_range_can_hold_is_no_place() {
+        let long: String = (1..=100).map(|n| format!("line {n}\n")).collect();
+        let path = RepoPath::parse("a.txt").unwrap();
+        let claim =
+            Claim { path: "a.txt".into(), start: 1, end: 80, quote: Some(long.clone()), symbol: None };
+        assert_eq!(look_up(claim, &path, long.as_bytes(), &Python).fault, Some(Fault::NotInFile));
+    }
+
+    #[test]
+    fn endless_repetition_costs_little() {
+        let file = format!("{}\n", "a ".repeat(50_000)).repeat(20);
+        let path = RepoPath::parse("a.txt").unwrap();
+        let quote = Some("a ".repeat(40_000));
+        let claim = Claim { path: "a.txt".into(), start: 30, end: 40, quote, symbol: None };
+        assert_eq!(look_up(claim, &path, file.as_bytes(), &Python).fault, Some(Fault::SeveralPlaces));
     }
 
     proptest::proptest! {
@@ -319,6 +339,7 @@ def close(handle):
                     .skip(checked.citation.start as usize - 1)
                     .take((checked.citation.end - checked.citation.start + 1) as usize)
                     .collect();
+                let fold = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
                 proptest::prop_assert!(fold(&cited.join("\n")).contains(&fold(&quote)));
             }
         }

@@ -3,13 +3,13 @@
 /// A quote, folded.
 pub(super) struct Quote(String);
 
-/// Fewest characters that are not space in a quote.
+/// Fewest characters in a quote that are not space, nor stand for bytes that are no text.
 const MIN_CHARS: usize = 12;
 
 impl Quote {
     /// `None` for a quote that is too short to identify a place.
     pub fn parse(text: &str) -> Option<Self> {
-        let solid = text.chars().filter(|c| !c.is_whitespace()).count();
+        let solid = text.chars().filter(|c| !c.is_whitespace() && *c != '\u{FFFD}').count();
         (solid >= MIN_CHARS).then(|| Self(text.split_whitespace().collect::<Vec<_>>().join(" ")))
     }
 

@@ -64,7 +64,8 @@ impl<'a> Symbol<'a> {
                     class == Some(&nearest) && holds(surroundings, outer)
                 }
                 Some((object, chain)) => {
-                    *object == nearest && outer.iter().all(|name| chain.contains(name) || surroundings.contains(name))
+                    *object == nearest
+                        && outer.iter().all(|name| chain.contains(name) || surroundings.contains(name))
                 }
             }
         })
