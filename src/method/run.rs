@@ -35,6 +35,8 @@ pub struct Resolved {
     /// False when a limit ended the Resolver: the patch is unfinished work.
     pub submitted: bool,
     pub tests: Vec<TestReport>,
+    /// Files in whose added lines, or in whose names, a secret was found; then there is no patch.
+    pub secrets: Vec<String>,
 }
 
 /// What a run came to: as far as it got, and the error that ended it, if one did.
@@ -122,6 +124,15 @@ async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved,
             Err(other) => return Err(other.into()),
         }
     }
+    let mut secrets: Vec<String> = Vec::new();
+    if let Some(built) = &patch {
+        secrets.extend(context.scanner.scan_patch(&built.diff).into_iter().map(|found| found.path));
+        secrets.dedup();
+    }
+    if !secrets.is_empty() {
+        // Not even stored: what is stored can leave.
+        patch = None;
+    }
     Ok(Resolved {
         summary: resolution.summary,
         used_answers: resolution.used_answers,
@@ -130,5 +141,6 @@ async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved,
         kept: resolution.kept,
         submitted: resolution.submitted,
         tests: resolution.tests,
+        secrets,
     })
 }

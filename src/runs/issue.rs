@@ -43,7 +43,7 @@ pub fn from_file(path: &Path) -> Result<Issue, StartError> {
 pub async fn from_github(
     reference: &str,
     repo: Option<&RepoId>,
-    token: Option<SecretString>,
+    token: Option<(String, SecretString)>,
     api: Option<url::Url>,
 ) -> Result<Issue, StartError> {
     let reference = IssueRef::parse(reference).map_err(|e| StartError::usage("issue_reference", e))?;
@@ -62,8 +62,8 @@ pub async fn from_github(
     if let Some(api) = api {
         reader = reader.with_api(api);
     }
-    if let Some(token) = token {
-        reader = reader.with_token(&repo.web, token);
+    if let Some((web, token)) = token {
+        reader = reader.with_token(&web, token);
     }
     let issue = reader.read(&repo, number).await.map_err(start_error)?;
     admit_issue(&issue, &IntakeLimits::default())
