@@ -67,6 +67,18 @@ impl RunFolder {
         &self.0.path
     }
 
+    /// Forgets the saved trees of a run that has come to its end: nothing goes on from them any more, and they
+    /// hold what agents wrote as it is, secrets too.
+    pub fn forget_trees(&self) -> Result<(), StoreError> {
+        let trees = self.0.path.join("trees");
+        match std::fs::remove_dir_all(&trees) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(file_error(&trees, format!("cannot be removed: {error}")))
+            }
+            _ => atomic::make_folder(&trees),
+        }
+    }
+
     pub(super) fn redact(&self) -> &Redactor {
         &self.0.redact
     }
