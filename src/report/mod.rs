@@ -10,7 +10,7 @@ mod fit;
 #[cfg(test)]
 mod fixture_tests;
 #[cfg(test)]
-mod hostile;
+mod hostile_tests;
 mod inert;
 mod markdown;
 pub mod preparing;
