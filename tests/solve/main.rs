@@ -4,6 +4,7 @@
 mod script;
 
 mod endpoint;
+mod hostile_repo;
 mod inputs;
 mod limits;
 mod project;

@@ -43,19 +43,14 @@ impl Project {
 
     pub fn with(files: &[(&str, &[u8])]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let repo = folder.path().join("repo");
-        std::fs::create_dir(&repo).unwrap();
-        for (path, content) in files {
-            let path = repo.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, content).unwrap();
-        }
+        std::fs::create_dir(folder.path().join("repo")).unwrap();
         std::fs::write(
             folder.path().join("issue.md"),
             "# total fails on an item without a price\n\n`total([{}])` raises KeyError.\n",
         )
         .unwrap();
         let project = Self { folder };
+        project.write(files);
         project.git(&["init", "-q", "-b", "trunk"]);
         project.git(&["add", "-A"]);
         project.git(&["commit", "-q", "-m", "Start"]);
@@ -72,6 +67,15 @@ impl Project {
             .unwrap();
         assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Puts files into the work tree.
+    pub fn write(&self, files: &[(&str, &[u8])]) {
+        for (path, content) in files {
+            let path = self.path("repo").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
