@@ -4,6 +4,7 @@
 mod script;
 
 mod endpoint;
+mod evidence;
 mod hostile_repo;
 mod inputs;
 mod limits;
