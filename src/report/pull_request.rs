@@ -11,8 +11,8 @@ use crate::{
 };
 
 use super::{
-    fit::{MAX_CHARS, Piece, blocks, closed, fitting, join},
-    inert::{Links, inert, inert_line},
+    fit::{MAX_CHARS, Piece, closed, fitting, join},
+    inert::{Links, inert, inert_blocks, inert_line},
     markdown::{code_span, visible},
     words::{Checks, counted, cut},
 };
@@ -165,8 +165,9 @@ fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
 
 /// The Resolver's own words, block by block, so that a long summary can be cut between two.
 fn summary(input: &PullRequestInput<'_>, otherwise: &str) -> Vec<Piece> {
-    let summary = inert(&input.resolved.summary, &Links::none());
-    if summary.is_empty() { vec![Piece::Text(otherwise.to_owned())] } else { blocks(&summary) }
+    let links = Links::none();
+    let blocks = inert_blocks(&inert(&input.resolved.summary, &links), &links);
+    if blocks.is_empty() { vec![Piece::Text(otherwise.to_owned())] } else { blocks }
 }
 
 fn files(patch: &PatchSummary) -> Piece {
@@ -190,7 +191,9 @@ fn tests(tests: &[TestReport]) -> Piece {
             let command = code_span(&cut(&test.command, MAX_COMMAND_CHARS));
             match test.exit_code {
                 Some(code) if sets_exit_code_late(&test.command) => {
-                    format!("{command} · exit code {code}, of its last part: a failure before it would not show")
+                    format!(
+                        "{command} · exit code {code}, of its last part: a failure before it would not show"
+                    )
                 }
                 Some(0) => format!("✓ {command} · exit code 0"),
                 Some(code) => format!("✗ {command} · exit code {code}"),
@@ -231,7 +234,8 @@ fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
 
 /// What is no part of the patch, and what is against the Resolver's wish.
 fn left_out(resolved: &Resolved) -> Vec<Piece> {
-    let lists = [("#### Left out", &resolved.left_out), ("#### Kept, though asked to be left out", &resolved.kept)];
+    let lists =
+        [("#### Left out", &resolved.left_out), ("#### Kept, though asked to be left out", &resolved.kept)];
     let filled = lists.into_iter().filter(|(_, entries)| !entries.is_empty());
     let entry = |entry: &LeftOut| {
         format!("{}: {}", name(&entry.path), inert_line(&cut(&entry.reason, MAX_NAME_CHARS), &Links::none()))

@@ -135,7 +135,8 @@ fn going_on_is_offered_where_it_can_help() {
     assert!(offers(&failed("sandbox_lost", "", 2)));
     assert!(!offers(&failed("usage", "", 0)));
     assert!(!offers(&failed("no_questions", "", 2)));
-    let cancelled = |stages| RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", stages) };
+    let cancelled =
+        |stages| RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", stages) };
     assert!(offers(&cancelled(2)));
     assert!(!offers(&cancelled(0)));
     assert!(!offers(&run()));
@@ -152,8 +153,14 @@ fn the_demo_shows_comment_patch_and_tests() {
         duration: Duration::ZERO,
     };
     let trials = [
-        trial(CommandExit::Code(101), "running 2 tests\n.F\ntest result: FAILED. 1 passed; 1 failed\u{1b}[0m\n"),
-        trial(CommandExit::Code(0), "test result: ok. 2 passed; 0 failed\ntest result: ok. 3 passed; 0 failed\n"),
+        trial(
+            CommandExit::Code(101),
+            "running 2 tests\n.F\ntest result: FAILED. 1 passed; 1 failed\u{1b}[0m\n",
+        ),
+        trial(
+            CommandExit::Code(0),
+            "test result: ok. 2 passed; 0 failed\ntest result: ok. 3 passed; 0 failed\n",
+        ),
     ];
     let recording = r#"{"recorded_with":"gpt-5-mini","at":"2026-11-30T15:33:44Z"}"#;
     let input = DemoInput {
@@ -206,5 +213,8 @@ fn the_demo_shows_comment_patch_and_tests() {
     ");
     let nothing = DemoInput { comment: None, diff: None, trials: &[], recorded: recorded_with(""), ..input };
     let shown = demo(&nothing);
-    assert!(!shown.contains("tests, some of which") && shown.contains("a model that it does not name"), "{shown}");
+    assert!(
+        !shown.contains("tests, some of which") && shown.contains("a model that it does not name"),
+        "{shown}"
+    );
 }
