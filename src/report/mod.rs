@@ -19,7 +19,6 @@ mod terminal;
 mod words;
 
 pub use comment::{CommentInput, comment};
-pub use inert::{Links, inert};
 pub use pull_request::{PullRequestInput, pull_request};
 pub use terminal::{DemoInput, demo, ending, recorded_with};
 
