@@ -10,7 +10,7 @@ mod fit;
 #[cfg(test)]
 mod fixture_tests;
 #[cfg(test)]
-mod hostile;
+mod hostile_tests;
 mod inert;
 mod markdown;
 pub mod preparing;
@@ -19,7 +19,6 @@ mod terminal;
 mod words;
 
 pub use comment::{CommentInput, comment};
-pub use inert::{Links, inert};
 pub use pull_request::{PullRequestInput, pull_request};
 pub use terminal::{DemoInput, demo, ending, recorded_with};
 

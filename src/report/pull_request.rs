@@ -11,8 +11,8 @@ use crate::{
 };
 
 use super::{
-    fit::{MAX_CHARS, Piece, blocks, closed, fitting, join},
-    inert::{Links, inert, inert_line},
+    fit::{MAX_CHARS, Piece, closed, fitting, join},
+    inert::{Links, inert, inert_blocks, inert_line},
     markdown::{code_span, visible},
     words::{Checks, counted, cut},
 };
@@ -177,8 +177,9 @@ fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
 
 /// The Resolver's own words, block by block, so that a long summary can be cut between two.
 fn summary(input: &PullRequestInput<'_>, otherwise: &str) -> Vec<Piece> {
-    let summary = inert(&input.resolved.summary, &Links::none());
-    if summary.is_empty() { vec![Piece::Text(otherwise.to_owned())] } else { blocks(&summary) }
+    let links = Links::none();
+    let blocks = inert_blocks(&inert(&input.resolved.summary, &links), &links);
+    if blocks.is_empty() { vec![Piece::Text(otherwise.to_owned())] } else { blocks }
 }
 
 fn files(patch: &PatchSummary) -> Piece {

@@ -36,9 +36,11 @@ struct Folder {
 impl RunFolder {
     /// Takes a folder for a new run. It is made where it is missing, and must not hold the work of another.
     pub fn create(path: &Path, redact: Redactor) -> Result<Self, StoreError> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
-            file_error(path, format!("cannot be made: {error}; name another folder by --out"))
-        })?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| file_error(path, format!("cannot be made: {error}; name another folder by --out")))?;
         let folder = Folder::lock(path, redact)?;
         if folder.holds_work() {
             return Err(file_error(
@@ -65,15 +67,15 @@ impl RunFolder {
         &self.0.path
     }
 
-    /// Forgets the saved trees of a run that has come to its end: nothing goes on from them any more, and they
-    /// hold what agents wrote as it is, secrets too.
+    /// Removes the saved trees of a run that has ended for good: nothing will be resumed from them, and their
+    /// content is not redacted.
     pub fn forget_trees(&self) -> Result<(), StoreError> {
         let trees = self.0.path.join("trees");
         match std::fs::remove_dir_all(&trees) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(file_error(&trees, format!("cannot be removed: {error}")))
             }
-            _ => atomic::make_folder(&trees),
+            _ => Ok(()),
         }
     }
 

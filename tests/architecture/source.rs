@@ -105,7 +105,7 @@ impl Source {
         let tests = regex::Regex::new(pattern).unwrap();
         let text = text.join(" ");
         // A suite that a macro expands lists its tests in a group: `@tests $make , group { name , name , }`.
-        let groups = regex::Regex::new(r"@ tests \$ \w+ , \w+ \{ ((?:\w+ , )+)\}").unwrap();
+        let groups = regex::Regex::new(r"@ tests \$ ?\w+ , \w+ \{ ((?:\w+ , )+)\}").unwrap();
         let listed = groups
             .captures_iter(&text)
             .flat_map(|found| found[1].split(" , ").map(|name| name.trim().to_owned()).collect::<Vec<_>>());

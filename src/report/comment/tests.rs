@@ -4,7 +4,7 @@ use crate::{
     gate::markdown::parser,
     report::{
         fixture_tests::{account, citation, commit, issue, knowledge, pair, question, run_id},
-        hostile::{acts, hostile},
+        hostile_tests::{acts, hostile},
     },
 };
 

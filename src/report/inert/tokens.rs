@@ -32,15 +32,17 @@ pub fn find(text: &str, at_line_start: bool) -> Vec<Range<usize>> {
 }
 
 /// Characters of a text that some parser might take for markup, by their place, with what shows the same and is
-/// none: lone backticks, the beginnings of tags and footnotes, brackets that are nearly links.
+/// none: lone backticks, the beginnings of tags and footnotes, brackets that are nearly links or
+/// definitions.
 pub fn ambiguous(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
-    text.match_indices(['`', '<', '[', '(']).filter_map(|(at, character)| {
+    text.match_indices(['`', '<', '[', '(', ':']).filter_map(|(at, character)| {
         let next = text[at + 1..].chars().next();
         let harmless = match character {
             "`" => "&#96;",
             "<" if next.is_some_and(|c| c.is_ascii_alphabetic() || "/!?".contains(c)) => "&lt;",
             "[" if next == Some('^') => r"\[",
             "(" if text[..at].ends_with(']') => r"\(",
+            ":" if text[..at].ends_with(']') => r"\:",
             _ => return None,
         };
         Some((at, harmless))
@@ -65,12 +67,15 @@ fn trimmed(token: &str) -> &str {
         .filter_map(|mark| token.to_ascii_lowercase().find(mark).map(|at| at + mark.len()))
         .min()
         .unwrap_or(token.len());
+    let count = |bracket: char| token.matches(bracket).count();
+    // Brackets that close nothing, as GitHub takes them.
+    let mut unopened = count(')').saturating_sub(count('('));
     let mut end = token.len();
-    while let Some(last) = token[..end].chars().next_back() {
-        let token = &token[..end];
-        let closes_nothing = last == ')' && token.matches(')').count() > token.matches('(').count();
-        if end <= least || !(closes_nothing || ".,:;!?'\"*_~]}".contains(last)) {
-            break;
+    while let Some(last) = token[..end].chars().next_back().filter(|_| end > least) {
+        match last {
+            ')' if unopened > 0 => unopened -= 1,
+            '.' | ',' | ':' | ';' | '!' | '?' | '\'' | '"' | '*' | '_' | '~' | ']' | '}' => {}
+            _ => break,
         }
         end -= last.len_utf8();
     }
@@ -114,8 +119,8 @@ mod tests {
 
     #[test]
     fn text_that_is_nearly_markup_is_seen() {
-        let seen: Vec<_> = ambiguous("a ` <b < 3 [^1] [2](x y) f(x)").collect();
-        assert_eq!(seen, [(2, "&#96;"), (4, "&lt;"), (11, r"\["), (19, r"\(")]);
+        let seen: Vec<_> = ambiguous("a ` <b < 3 [^1] [2](x y) f(x): [3]: x").collect();
+        assert_eq!(seen, [(2, "&#96;"), (4, "&lt;"), (11, r"\["), (19, r"\("), (34, r"\:")]);
     }
 
     #[test]

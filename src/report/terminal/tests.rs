@@ -56,7 +56,7 @@ fn failed(class: &str, message: &str, stages: usize) -> RunSummary {
 
 /// The end of a run without knowledge; one that failed could go on.
 fn end(run: &RunSummary, folder: &Path) -> String {
-    super::ending(run, None, folder, run.error.is_some())
+    ending(run, None, folder, run.error.is_some())
 }
 
 #[test]
@@ -136,15 +136,13 @@ fn a_failure_says_what_to_do_and_how_to_go_on() {
 
 #[test]
 fn going_on_is_offered_where_it_can_help() {
-    let offers = |run: &RunSummary| end(run, folder()).contains("--resume");
-    assert!(offers(&failed("sandbox_lost", "", 2)));
-    assert!(!offers(&failed("usage", "", 0)));
-    assert!(!offers(&failed("no_questions", "", 2)));
-    let cancelled =
-        |stages| RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", stages) };
-    assert!(offers(&cancelled(2)));
-    assert!(!offers(&cancelled(0)));
-    assert!(!offers(&run()));
+    let offers = |run: &RunSummary, can_go_on| ending(run, None, folder(), can_go_on).contains("--resume");
+    let cancelled = RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", 2) };
+    for ended in [&failed("sandbox_lost", "", 2), &cancelled] {
+        assert!(offers(ended, true));
+        assert!(!offers(ended, false));
+    }
+    assert!(!offers(&run(), true));
 }
 
 #[test]
