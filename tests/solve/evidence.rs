@@ -277,6 +277,7 @@ async fn one_return_says_what_does_not_hold_and_the_next_answer_is_final() {
     </details>
 
     **Not found:**
+
     - The answer names `ledger.py:99`, which does not exist at this commit.
     - The answer names `ledger.round_up`, which does not exist at this commit.
 
