@@ -40,7 +40,7 @@ impl RunFolder {
             .recursive(true)
             .mode(0o700)
             .create(path)
-            .map_err(|error| file_error(path, format!("cannot be made: {error}")))?;
+            .map_err(|error| file_error(path, format!("cannot be made: {error}; name another folder by --out")))?;
         let folder = Folder::lock(path, redact)?;
         if folder.holds_work() {
             return Err(file_error(

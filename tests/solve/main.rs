@@ -5,6 +5,7 @@ mod script;
 
 mod endpoint;
 mod evidence;
+mod hostile_agent;
 mod hostile_repo;
 mod inputs;
 mod limits;
