@@ -149,8 +149,9 @@ impl Workbench {
         };
         match self.see_changes(&mut state, &*sandbox).await {
             Ok(()) => {}
-            // The next command finds it lost and replaces it; this turn's tree is simply not known.
-            Err(SandboxError::Lost(_)) => return Ok(()),
+            // Lost: the next command finds it so and replaces it. Too much: the harvest will say it. Either way
+            // this turn's tree is simply not known.
+            Err(SandboxError::Lost(_) | SandboxError::Limit(_)) => return Ok(()),
             Err(other) => return Err(other.into()),
         }
         let now = self.clock.monotonic();
@@ -169,6 +170,20 @@ impl Workbench {
         }
         state.pending.extend(listed.into_iter().map(|l| (l.path, l.kind)));
         Ok(())
+    }
+
+    /// Called when the agent stops after the stored `turn`, with no command under way: what it did since the
+    /// last saved tree is saved. Where that fails, an earlier turn is the one to resume from.
+    pub async fn keep(&self, turn: u32) {
+        let mut state = self.state.lock().await;
+        if state.frozen || state.pending.is_empty() {
+            return;
+        }
+        if let Some(sandbox) = state.sandbox.clone()
+            && let Err(error) = self.save(&mut state, &*sandbox, turn, self.clock.monotonic()).await
+        {
+            tracing::warn!(agent = %self.agent, %error, "the last edits were not saved");
+        }
     }
 
     async fn save(
@@ -202,8 +217,11 @@ impl Workbench {
         let sandbox = self.sandbox(&mut state).await?;
         sandbox.freeze().await?;
         state.frozen = true;
-        self.see_changes(&mut state, &*sandbox).await?;
-        self.save(&mut state, &*sandbox, turn, self.clock.monotonic()).await
+        match self.see_changes(&mut state, &*sandbox).await {
+            Err(SandboxError::Limit(_)) => Ok(()),
+            Err(other) => Err(other.into()),
+            Ok(()) => self.save(&mut state, &*sandbox, turn, self.clock.monotonic()).await,
+        }
     }
 
     /// Ends everything inside and takes what changed since the base commit (S-20 to S-26).

@@ -46,8 +46,6 @@ pub(crate) fn is_block_border(event: &Event<'_>) -> bool {
 
 /// A table that GitHub sees and the parser does not, such as one whose head has no bar.
 pub(crate) struct UnseenTable {
-    /// Where the first mark of the delimiter row stands; escaped, it makes no table.
-    pub mark: usize,
     /// What follows the row, to the next empty line; empty where another such table has it already.
     pub rows: Range<usize>,
     pub columns: usize,
@@ -85,7 +83,7 @@ pub(crate) fn unseen_tables(text: &str) -> Vec<UnseenTable> {
             taken = text[after..].find("\n\n").map_or(text.len(), |at| after + at + 1);
             rows = after..taken;
         }
-        tables.push(UnseenTable { mark, rows, columns });
+        tables.push(UnseenTable { rows, columns });
     }
     tables
 }

@@ -21,7 +21,10 @@ pub fn observation_text(outcome: &CommandOutcome, limit_chars: usize) -> String 
         } else {
             let (head, tail) = (first(&all, half), last(&all, half));
             let left_out = count - 2 * half;
-            let end = all.lines().count() - tail.lines().count().saturating_sub(1);
+            // A line that the tail begins in the middle of is cut too.
+            let broken = !all[..all.len() - tail.len()].ends_with('\n');
+            let whole = tail.lines().count().saturating_sub(usize::from(broken));
+            let end = all.lines().count() - whole;
             let lines = cut_lines(head, Some(end));
             format!("{head}\n[{left_out} characters left out{lines}]\n{tail}")
         }

@@ -10,7 +10,10 @@ use crate::{
         AgentError, Exit, Finished, Limits, Services, Unpaid, harvest::Harvester, ledger::Cap, paid, prompt,
     },
     domain::{Account, AgentName, Issue, Money, RunId},
-    gate::intake::{AdmittedIssue, FenceId},
+    gate::{
+        intake::{AdmittedIssue, FenceId},
+        secrets::Scanner,
+    },
     method::{
         facts::Facts,
         ports::{
@@ -88,6 +91,8 @@ pub struct RunContext {
     pub symbols: Arc<dyn Symbols>,
     pub sandboxes: Arc<dyn Sandboxes>,
     pub harvester: Arc<Harvester>,
+    /// Knows the run's live secrets: a patch that holds one, or any other, is not kept (S-33).
+    pub scanner: Arc<Scanner>,
     pub services: Services,
     /// On the clock's monotonic scale: when the run, or this part of it, began. The stage `prepare` counts from here.
     pub started: Duration,

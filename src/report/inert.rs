@@ -26,6 +26,7 @@ use crate::gate::{
 };
 
 use super::{
+    fit::{Piece, blocks},
     markdown::{code_span, fence, visible},
     words::cut,
 };
@@ -66,7 +67,7 @@ impl Links {
 /// Markdown that can stand between blank lines anywhere in a comment. Idempotent; never panics; linear in the
 /// length of the text.
 pub fn inert(text: &str, links: &Links) -> String {
-    let mut text = visible(text).trim_matches('\n').trim_end().to_owned();
+    let mut text = with_plain_fences(&visible(text)).trim_matches('\n').trim_end().to_owned();
     for _ in 0..MAX_LOOKS {
         let edits = Look::at(&text, links);
         if edits.is_empty() {
@@ -75,6 +76,23 @@ pub fn inert(text: &str, links: &Links) -> String {
         text = edits.apply(&text).trim_matches('\n').trim_end().to_owned();
     }
     fence(&text, "")
+}
+
+/// Not every parser takes a fence for the end of a block when a tab stands after it.
+fn with_plain_fences(text: &str) -> String {
+    fn plain(line: &str) -> &str {
+        let trimmed = line.trim_end();
+        if trimmed.ends_with("```") || trimmed.ends_with("~~~") { trimmed } else { line }
+    }
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
+
+/// The blocks of a text that was inert before something was added to it. Each of them is inert, also apart from
+/// the others; where that cannot be, the text becomes one code block.
+pub fn inert_blocks(text: &str, links: &Links) -> Vec<Piece> {
+    let blocks = blocks(text);
+    let is_inert = |block: &Piece| matches!(block, Piece::Text(text) if inert(text, links) == *text);
+    if blocks.iter().all(is_inert) { blocks } else { vec![Piece::Text(fence(text, ""))] }
 }
 
 /// As [`inert`], for one line of text in a heading, a list item or a sentence; white space is folded.
@@ -111,8 +129,8 @@ struct Look<'a> {
 struct OpenLink {
     /// Set on a link that must go.
     destination: Option<String>,
-    /// The text of the link, as far as seen.
-    inner: Option<Range<usize>>,
+    /// Where its text ends, as far as seen.
+    text_end: usize,
 }
 
 impl<'a> Look<'a> {
@@ -147,8 +165,7 @@ impl<'a> Look<'a> {
         if !matches!(event, Event::End(TagEnd::Link))
             && let Some(link) = self.open_links.last_mut()
         {
-            let inner = link.inner.get_or_insert(range.clone());
-            inner.end = inner.end.max(range.end);
+            link.text_end = link.text_end.max(range.end);
         }
         if let Event::Text(text) = &event {
             if self.images == 0 && !self.in_verbatim {
@@ -167,7 +184,9 @@ impl<'a> Look<'a> {
             Event::End(TagEnd::Image) => self.images -= 1,
             Event::End(TagEnd::CodeBlock) => self.in_verbatim = false,
             Event::Html(_) => self.escape_html(range),
-            Event::InlineHtml(tag) if !is_line_break(&tag) => self.escape_html(range),
+            Event::InlineHtml(tag) if !(is_line_break(&tag) && self.stands_in_line(&range)) => {
+                self.escape_html(range);
+            }
             Event::Code(code) if begins_a_line_with_a_command(&self.text[range.clone()]) => {
                 self.put_code(range, "", &code, "");
             }
@@ -183,57 +202,57 @@ impl<'a> Look<'a> {
             Tag::FootnoteDefinition(_) => self.edits.insert(range.start, "\\"),
             Tag::Image { .. } => {
                 self.images += 1;
-                let alt = alternative_text(&self.text[range.clone()]);
-                if alt.is_empty() {
-                    self.edits.replace(range, "(image left out)");
-                } else {
-                    self.put_code(range, "(image ", &alt, " left out)");
+                if self.images == 1 {
+                    self.replace_image(range);
                 }
             }
             Tag::Link { link_type, dest_url, title, .. } => {
                 let allowed = title.is_empty() && self.links.allow(&dest_url);
+                let mut destination = None;
                 match link_type {
-                    LinkType::Autolink | LinkType::Email if !allowed => {
-                        let shown = self.text[range.clone()].trim_matches(['<', '>']).to_owned();
-                        self.put_code(range, "", &shown_target(&shown), "");
-                        self.open_links.push(OpenLink { destination: None, inner: None });
+                    LinkType::Autolink if allowed => self.in_verbatim = true,
+                    LinkType::Autolink | LinkType::Email => {
+                        let target = self.text[range.clone()].trim_matches(['<', '>']).to_owned();
+                        self.put_code(range.clone(), "", &shown_target(&target), "");
                     }
-                    LinkType::Inline if !allowed => {
-                        self.open_links
-                            .push(OpenLink { destination: Some(dest_url.to_string()), inner: None });
-                    }
-                    LinkType::Autolink => {
-                        self.in_verbatim = true;
-                        self.open_links.push(OpenLink { destination: None, inner: None });
-                    }
+                    LinkType::Inline if !allowed => destination = Some(dest_url.to_string()),
                     // Those by reference end with their definition.
-                    _ => self.open_links.push(OpenLink { destination: None, inner: None }),
+                    _ => {}
                 }
+                self.open_links.push(OpenLink { destination, text_end: range.start + 1 });
             }
             _ => {}
         }
     }
 
-    /// `[text](target)` becomes ``text (`target`)``.
-    fn end_link(&mut self, range: &Range<usize>) {
-        let Some(OpenLink { destination: Some(destination), inner }) = self.open_links.pop() else { return };
-        let inner = inner.unwrap_or(range.start + 1..range.start + 1);
-        let Some(close) = self.text[inner.end..range.end].find(']') else { return };
-        let text = &self.text[range.start + 1..inner.end + close];
-        let (open, close) = if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
-            // A reference to a citation stays one.
-            (None, "]")
+    fn replace_image(&mut self, range: Range<usize>) {
+        let alt = alternative_text(&self.text[range.clone()]);
+        if alt.is_empty() {
+            self.edits.replace(range, "(image left out)");
         } else {
-            (Some(range.start..range.start + 1), "")
-        };
-        if let Some(open) = open {
-            self.edits.remove(open);
+            self.put_code(range, "(image ", &alt, " left out)");
         }
-        let tail = inner.end + self.text[inner.end..range.end].find(']').unwrap_or(0)..range.end;
+    }
+
+    /// `[text](target)` becomes ``text (`target`)``; a text that is a number stays a reference to a citation.
+    fn end_link(&mut self, range: &Range<usize>) {
+        let Some(OpenLink { destination: Some(destination), text_end }) = self.open_links.pop() else {
+            return;
+        };
+        let Some(close) = self.text[text_end..range.end].find(']').map(|at| text_end + at) else {
+            self.edits.insert(range.start, "\\");
+            return;
+        };
+        let text = &self.text[range.start + 1..close];
+        let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !is_number {
+            self.edits.remove(range.start..range.start + 1);
+        }
+        let bracket = if is_number { "]" } else { "" };
         if destination.is_empty() || destination.starts_with('#') || destination == text {
-            self.edits.replace(tail, close);
+            self.edits.replace(close..range.end, bracket);
         } else {
-            self.put_code(tail, &format!("{close} ("), &shown_target(&destination), ")");
+            self.put_code(close..range.end, &format!("{bracket} ("), &shown_target(&destination), ")");
         }
     }
 
@@ -265,6 +284,12 @@ impl<'a> Look<'a> {
         for (at, _) in self.text[range.clone()].match_indices('<') {
             self.edits.replace(range.start + at..range.start + at + 1, "&lt;");
         }
+    }
+
+    /// Whether words stand before it in its line: a tag that begins a line may begin a block of HTML.
+    fn stands_in_line(&self, range: &Range<usize>) -> bool {
+        let line = self.text[..range.start].rfind('\n').map_or(0, |at| at + 1);
+        self.text[line..range.start].contains(char::is_alphanumeric)
     }
 
     fn lower_heading(&mut self, range: Range<usize>) {

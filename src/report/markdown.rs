@@ -23,9 +23,9 @@ pub fn fence(text: &str, language: &str) -> String {
     format!("{ticks}{language}\n{text}{end}{ticks}")
 }
 
-/// Without the characters that nobody sees and that may show a text as another.
+/// Without the characters that nobody sees and that may show a text as another; line ends become `\n`.
 pub fn visible(text: &str) -> String {
-    text.replace("\r\n", "\n").chars().filter(|c| !is_invisible(*c)).collect()
+    text.replace("\r\n", "\n").replace('\r', "\n").chars().filter(|c| !is_invisible(*c)).collect()
 }
 
 /// What GitHub calls the language of a file.

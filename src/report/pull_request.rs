@@ -11,8 +11,8 @@ use crate::{
 };
 
 use super::{
-    fit::{MAX_CHARS, Piece, blocks, closed, fitting, join},
-    inert::{Links, inert, inert_line},
+    fit::{MAX_CHARS, Piece, closed, fitting, join},
+    inert::{Links, inert, inert_blocks, inert_line},
     markdown::{code_span, visible},
     words::{Checks, counted, cut},
 };
@@ -150,11 +150,23 @@ const STOPPED: &str = "A limit on steps, money or time, or replies that could no
 
 fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
+    let nothing = input.resolved.left_out.is_empty();
     if input.resolved.submitted {
-        pieces.push(Piece::Text("**The Resolver changed nothing.** Its reason:".to_owned()));
+        let lead = if nothing {
+            "**The Resolver changed nothing.** Its reason:"
+        } else {
+            "**No patch.** Nothing that the Resolver changed can be part of one; what it is, stands under \
+             \u{201c}Left out\u{201d}. Its summary:"
+        };
+        pieces.push(Piece::Text(lead.to_owned()));
         pieces.extend(summary(input, "It gave none."));
     } else {
-        pieces.push(Piece::Text(format!("**No patch.** {STOPPED} By then it had changed nothing.")));
+        let then = if nothing {
+            "By then it had changed nothing."
+        } else {
+            "What it had changed by then is left out."
+        };
+        pieces.push(Piece::Text(format!("**No patch.** {STOPPED} {then}")));
     }
     if !input.resolved.tests.is_empty() {
         pieces.push(tests(&input.resolved.tests));
@@ -165,8 +177,9 @@ fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
 
 /// The Resolver's own words, block by block, so that a long summary can be cut between two.
 fn summary(input: &PullRequestInput<'_>, otherwise: &str) -> Vec<Piece> {
-    let summary = inert(&input.resolved.summary, &Links::none());
-    if summary.is_empty() { vec![Piece::Text(otherwise.to_owned())] } else { blocks(&summary) }
+    let links = Links::none();
+    let blocks = inert_blocks(&inert(&input.resolved.summary, &links), &links);
+    if blocks.is_empty() { vec![Piece::Text(otherwise.to_owned())] } else { blocks }
 }
 
 fn files(patch: &PatchSummary) -> Piece {
@@ -190,7 +203,9 @@ fn tests(tests: &[TestReport]) -> Piece {
             let command = code_span(&cut(&test.command, MAX_COMMAND_CHARS));
             match test.exit_code {
                 Some(code) if sets_exit_code_late(&test.command) => {
-                    format!("{command} · exit code {code}, of its last part: a failure before it would not show")
+                    format!(
+                        "{command} · exit code {code}, of its last part: a failure before it would not show"
+                    )
                 }
                 Some(0) => format!("✓ {command} · exit code 0"),
                 Some(code) => format!("✗ {command} · exit code {code}"),
@@ -231,7 +246,8 @@ fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
 
 /// What is no part of the patch, and what is against the Resolver's wish.
 fn left_out(resolved: &Resolved) -> Vec<Piece> {
-    let lists = [("#### Left out", &resolved.left_out), ("#### Kept, though asked to be left out", &resolved.kept)];
+    let lists =
+        [("#### Left out", &resolved.left_out), ("#### Kept, though asked to be left out", &resolved.kept)];
     let filled = lists.into_iter().filter(|(_, entries)| !entries.is_empty());
     let entry = |entry: &LeftOut| {
         format!("{}: {}", name(&entry.path), inert_line(&cut(&entry.reason, MAX_NAME_CHARS), &Links::none()))

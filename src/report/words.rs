@@ -71,7 +71,8 @@ impl Checks {
 
     /// `3 ✓ verified, 1 ↪ moved`; what there is none of is not named.
     pub fn words(self) -> String {
-        let kinds = [(self.verified, "✓ verified"), (self.moved, "↪ moved"), (self.unverified, "⚠ unverified")];
+        let kinds =
+            [(self.verified, "✓ verified"), (self.moved, "↪ moved"), (self.unverified, "⚠ unverified")];
         let named: Vec<String> = kinds
             .iter()
             .filter(|(count, _)| *count > 0)

@@ -41,7 +41,7 @@ use crate::{
         resolver::AgentResolver,
         run::{RunReport, Strategy, run},
     },
-    report::preparing,
+    report::{self, preparing},
     store::{ErrorSummary, IssueSummary, Outcome, Redactor, RunFolder, RunSummary, Usage},
 };
 
@@ -212,7 +212,7 @@ impl Begun {
         } else {
             RoleModels::of(&host.settings, &host.environment)?
         };
-        let models = parts::open_models(&roles, &self.replies, host)?;
+        let models = parts::open_models(&roles, &self.replies, host, &redactor(self.scanner.clone()))?;
         let started = host.clock.monotonic();
         let (inputs, tree) = tokio::select! {
             biased;
@@ -240,7 +240,7 @@ impl Begun {
         let prepared = match gathered {
             Ok((history, harvester)) => {
                 host.say(preparing::STARTING_SANDBOXES);
-                let fact = crate::report::history_fact(history.note.as_deref());
+                let fact = report::history_fact(history.note.as_deref());
                 let opened = parts::open_sandboxes(
                     &inputs.request,
                     &inputs.run_id,
@@ -250,14 +250,15 @@ impl Begun {
                     folders,
                 )
                 .await;
-                opened.map(|(sandboxes, note)| Prepared { sandboxes, harvester, history: fact, note })
+                opened.map(|(sandboxes, notes)| Prepared { sandboxes, harvester, history: fact, notes })
             }
             Err(error) => Err(error),
         };
         let mut notes = admitted.notices.clone();
+        notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
         let (report, sandbox) = match prepared {
-            Ok(Prepared { sandboxes, harvester, history, note }) => {
-                notes.push(note);
+            Ok(Prepared { sandboxes, harvester, history, notes: of_sandboxes }) => {
+                notes.extend(of_sandboxes);
                 for text in &notes {
                     host.say(text);
                 }
@@ -273,6 +274,7 @@ impl Begun {
                     symbols: Arc::new(SourceSymbols),
                     sandboxes,
                     harvester: Arc::new(harvester),
+                    scanner: self.scanner.clone(),
                     services,
                     history,
                     environment: String::new(),
@@ -397,7 +399,7 @@ struct Prepared {
     sandboxes: Arc<dyn crate::method::ports::Sandboxes>,
     harvester: Harvester,
     history: String,
-    note: String,
+    notes: Vec<String>,
 }
 
 fn strategy(request: &Request) -> Strategy {
@@ -423,7 +425,7 @@ fn link(mut report: RunReport, links: Option<&RepoId>) -> RunReport {
     if let (Some(repo), Some(knowledge)) = (links, &mut report.knowledge) {
         let Knowledge { commit, pairs, .. } = knowledge;
         for citation in pairs.iter_mut().flat_map(|pair| &mut pair.answer.citations) {
-            citation.permalink = crate::report::permalink(repo, commit, citation);
+            citation.permalink = report::permalink(repo, commit, citation);
         }
     }
     report

@@ -67,6 +67,18 @@ impl RunFolder {
         &self.0.path
     }
 
+    /// Removes the saved trees of a run that has ended for good: nothing will be resumed from them, and their
+    /// content is not redacted.
+    pub fn forget_trees(&self) -> Result<(), StoreError> {
+        let trees = self.0.path.join("trees");
+        match std::fs::remove_dir_all(&trees) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(file_error(&trees, format!("cannot be removed: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn redact(&self) -> &Redactor {
         &self.0.redact
     }

@@ -64,8 +64,8 @@ fn the_demo_shows_knowledge_a_patch_and_its_tests_on_a_bare_machine() {
     assert!(stdout.contains(comment.trim()), "{stdout}");
     assert!(stdout.contains(diff.trim()), "{stdout}");
     // The tests that no agent saw: before and after.
-    assert!(stdout.contains("test result: FAILED. 1 passed; 2 failed"), "{stdout}");
-    assert!(stdout.contains("test result: ok. 3 passed; 0 failed"), "{stdout}");
+    assert!(stdout.contains("FAILED. 1 passed; 2 failed"), "{stdout}");
+    assert!(stdout.contains("ok. 3 passed; 0 failed"), "{stdout}");
     assert!(stdout.contains("recorded"), "the replies are labelled as recorded: {stdout}");
     assert!(stdout.contains(&out.display().to_string()), "{stdout}");
     assert!(stderr.contains("stage resolve: finished"), "progress: {stderr}");
@@ -77,9 +77,11 @@ fn a_renamed_function_turns_its_citations_and_the_run_says_so() {
     let folder = TempDir::new().unwrap();
     finished(&acquire(folder.path()).args(["demo", "--out", "demo"]).output().unwrap());
     let repo = folder.path().join("demo/repo");
-    for file in ["src/units.rs", "src/parse.rs"] {
+    for file in ["src/lib.rs", "src/parse.rs", "src/units.rs", "tests/durations.rs"] {
         let path = repo.join(file);
-        let renamed = std::fs::read_to_string(&path).unwrap().replace("take_unit", "split_unit");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let renamed = text.replace("parse(", "read(").replace("parse::parse;", "parse::read;");
+        let renamed = renamed.replace("format, parse", "format, read").replace("take_unit", "split_unit");
         std::fs::write(&path, renamed).unwrap();
     }
     for arguments in [&["add", "-A"][..], &["commit", "-q", "-m", "Rename"]] {
@@ -107,15 +109,16 @@ fn a_renamed_function_turns_its_citations_and_the_run_says_so() {
     let out = folder.path().join("out");
     let before = citations(&json(&folder.path().join("demo/knowledge.json")));
     let after = citations(&json(&out.join("knowledge.json")));
-    let naming = |all: &[(String, String)]| all.iter().filter(|(_, what)| what.contains("take_unit")).count();
-    assert!(naming(&before) > 0, "the recorded answers cite the function: {before:?}");
+    // What rests on the functions alone: their calls in quotes.
+    let rests_on_it = |what: &str| what.contains("parse(") || what.contains("take_unit(");
+    assert!(before.iter().filter(|(_, what)| rests_on_it(what)).count() >= 3, "{before:?}");
     for (check, what) in &after {
-        assert!(!what.contains("take_unit") || check == "unverified", "{check}: {what}");
+        assert!(!rests_on_it(what) || check == "unverified", "{check}: {what}");
     }
-    assert!(after.iter().any(|(check, _)| check != "verified"), "{after:?}");
+    assert!(after.iter().filter(|(check, _)| check == "unverified").count() >= 3, "{after:?}");
 
     let comment = std::fs::read_to_string(out.join("comment.md")).unwrap();
-    assert!(comment.contains("unverified") && comment.contains("not exist at this commit"), "{comment}");
+    assert!(comment.contains("unverified"), "{comment}");
     let run = json(&out.join("run.json"));
     assert!(run["notes"].to_string().contains("differs in its"), "{run}");
     assert!(stderr.contains("unverified"), "the end of the run says it: {stderr}");

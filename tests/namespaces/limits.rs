@@ -16,7 +16,7 @@ async fn memory_beyond_the_limit_ends_a_command_and_nothing_else() {
     // Raised to what /tmp and /dev/shm may take, and 768 MiB for programs.
     let settings = Settings { memory_bytes: 1, ..Settings::default() };
     let sandboxes = example(&base(), settings).await;
-    let said = "memory is limited to 1088 MiB".to_owned();
+    let said = "Memory is limited to 1088 MiB.".to_owned();
     if !sandboxes.facts().contains(&said) {
         eprintln!("not tested: this user may set no cgroup here");
         return;
@@ -37,7 +37,7 @@ async fn memory_beyond_the_limit_ends_a_command_and_nothing_else() {
 async fn processes_are_limited_by_cgroup_or_by_user_namespace() {
     let settings = Settings { pids: 40, ..Settings::default() };
     let sandboxes = example(&base(), settings).await;
-    assert!(sandboxes.facts().contains(&"at most 40 processes at a time".to_owned()));
+    assert!(sandboxes.facts().contains(&"At most 40 processes at a time.".to_owned()));
     let sandbox = answerer(&sandboxes).await;
     let forks = "
 import os, time

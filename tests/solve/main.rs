@@ -3,6 +3,13 @@
 #[path = "../support/script.rs"]
 mod script;
 
+mod endpoint;
+mod evidence;
+mod hostile_repo;
+mod inputs;
+mod limits;
 mod project;
+mod questioner;
+mod replies;
 mod resume;
 mod story;

@@ -28,6 +28,8 @@ use crate::{
 const MAX_CITATIONS: usize = 50;
 /// Longest answer that is taken, in characters.
 const MAX_ANSWER_CHARS: usize = 20_000;
+/// Longest path or symbol of a citation, and longest quote, in characters.
+const MAX_CITED: (usize, usize) = (1_000, 10_000);
 /// Most gaps, and the longest of them in characters.
 const MAX_GAPS: (usize, usize) = (30, 2_000);
 
@@ -237,6 +239,18 @@ fn too_much(submission: &Submission) -> Option<String> {
     }
     if submission.citations.len() > MAX_CITATIONS {
         return Some(format!("more than {MAX_CITATIONS} citations"));
+    }
+    let (name, quote) = MAX_CITED;
+    let longer = |text: Option<&str>, most: usize| text.is_some_and(|text| text.chars().count() > most);
+    let too_long = |claim: &Claim| {
+        longer(Some(&claim.path), name)
+            || longer(claim.symbol.as_deref(), name)
+            || longer(claim.quote.as_deref(), quote)
+    };
+    if submission.citations.iter().any(too_long) {
+        return Some(format!(
+            "a path or symbol is longer than {name} characters, or a quote than {quote}: cite one line of code"
+        ));
     }
     if submission.gaps.len() > MAX_GAPS.0 || submission.gaps.iter().any(|g| g.chars().count() > MAX_GAPS.1) {
         return Some(format!("more than {} gaps, or one longer than {} characters", MAX_GAPS.0, MAX_GAPS.1));

@@ -32,7 +32,7 @@ pub fn marked(text: &str, citations: &[Citation]) -> String {
                 let last = &list[list.len() - 1].0;
                 match supports[0].mark() {
                     Some(mark) if list.len() > 1 && supports.iter().all(|one| *one == supports[0]) => {
-                        edits.insert(last.range.end, format!("\n\n{mark}"));
+                        edits.insert(last.range.end, alone(mark));
                     }
                     _ => {
                         for ((_, end), support) in list.iter().zip(supports) {
@@ -45,7 +45,7 @@ pub fn marked(text: &str, citations: &[Citation]) -> String {
             }
             ParagraphKind::Table => {
                 if let Some(mark) = support(first).max(lead).mark() {
-                    edits.insert(first.range.end, format!("\n\n{mark}"));
+                    edits.insert(first.range.end, alone(mark));
                 }
             }
             ParagraphKind::Prose | ParagraphKind::Quote => append(&mut edits, *end, support(first)),
@@ -55,6 +55,11 @@ pub fn marked(text: &str, citations: &[Citation]) -> String {
         rest = after;
     }
     edits.apply(text)
+}
+
+/// As a paragraph of its own, whatever follows.
+fn alone(mark: &str) -> String {
+    format!("\n\n{mark}\n")
 }
 
 fn append(edits: &mut Edits, end: Option<usize>, support: Support) {
@@ -118,7 +123,7 @@ fn statement_ends(text: &str, paragraphs: &[Paragraph]) -> Vec<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixtures::citation;
+    use crate::report::fixture_tests::citation;
 
     fn shown(text: &str) -> String {
         let citations = [citation("a.rs", 1, 2, Check::Verified), citation("b.rs", 1, 2, Check::Unverified)];
@@ -171,6 +176,7 @@ mod tests {
 
         *(not cited)*
 
+
         Led [1]:
 
         - one
@@ -189,7 +195,7 @@ mod tests {
         fn marks_are_all_that_is_added(text in "([a-z \n`*>|\\[\\]1-2:]|\n\n|```|- |\\[1\\]){0,40}") {
             let marked = shown(&text);
             let without = marked
-                .replace("\n\n*(not cited)*", "").replace("\n\n*(not verified)*", "")
+                .replace("\n\n*(not cited)*\n", "").replace("\n\n*(not verified)*\n", "")
                 .replace(" *(not cited)*", "").replace(" *(not verified)*", "");
             proptest::prop_assert_eq!(without, text);
         }

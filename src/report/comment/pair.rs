@@ -3,8 +3,8 @@
 use crate::{
     domain::{AnswerStatus, Block, Check, Citation, Origin, Pair},
     report::{
-        fit::{Piece, blocks, join, length},
-        inert::{Links, inert, inert_line},
+        fit::{Piece, join, length},
+        inert::{Links, inert, inert_blocks, inert_line},
         words,
     },
 };
@@ -34,7 +34,8 @@ pub fn pieces(number: usize, pair: &Pair, layout: Layout<'_>) -> Vec<Piece> {
     let links = layout.links;
     let mut pieces = vec![Piece::Text(format!("#### {number}. {}", inert_line(&question.text, links)))];
     pieces.push(Piece::Text(format!("<sub>{}</sub>", about(pair, links))));
-    let gaps: Vec<String> = answer.gaps.iter().map(|gap| inert_line(gap, links)).collect();
+    let gaps: Vec<String> =
+        answer.gaps.iter().map(|gap| inert_line(gap, links)).filter(|gap| !gap.is_empty()).collect();
     let why_not = words::no_answer(answer.status);
     if let Some(why_not) = why_not {
         pieces.push(titled(&format!("**{why_not}**"), &gaps));
@@ -59,7 +60,7 @@ pub fn block_pieces(block: &Block, layout: Layout<'_>) -> Vec<Piece> {
 
 fn text_and_evidence(text: &str, citations: &[Citation], layout: Layout<'_>) -> Vec<Piece> {
     let text = marked(&inert(text, layout.links), citations);
-    let mut pieces = folded(blocks(&text), layout.unfolded_chars);
+    let mut pieces = folded(inert_blocks(&text, layout.links), layout.unfolded_chars);
     pieces.extend(evidence::pieces(citations, layout.quotes, layout.unfolded_citations));
     pieces
 }
@@ -69,7 +70,7 @@ fn titled(title: &str, entries: &[String]) -> Piece {
     Piece::Text(match entries {
         [] => title.to_owned(),
         [entry] => format!("{title} {entry}"),
-        [..] => format!("{title}\n- {}", entries.join("\n- ")),
+        [..] => format!("{title}\n\n- {}", entries.join("\n- ")),
     })
 }
 

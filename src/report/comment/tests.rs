@@ -3,14 +3,15 @@ use crate::{
     domain::{Answer, Block, Category, Check, Citation, Origin, Pair},
     gate::markdown::parser,
     report::{
-        fixtures::{account, citation, commit, issue, knowledge, pair, question, run_id},
-        hostile::{acts, hostile},
+        fixture_tests::{account, citation, commit, issue, knowledge, pair, question, run_id},
+        hostile_tests::{acts, hostile},
     },
 };
 
 /// The comment of a run on GitHub, with one model for all roles.
 fn written(knowledge: &Knowledge) -> String {
-    let models = ["answerer", "questioner", "resolver"].map(|role| (role.to_owned(), "gpt-5-mini".to_owned()));
+    let models =
+        ["answerer", "questioner", "resolver"].map(|role| (role.to_owned(), "gpt-5-mini".to_owned()));
     comment(&CommentInput {
         knowledge,
         issue: &issue(),
@@ -73,13 +74,28 @@ fn what_was_not_found_or_not_answered_is_said() {
             ),
         ),
         pair(
-            question(2, Category::EcosystemStandards, "Which version of ISO 8601 does the format follow?", why),
-            unanswered(AnswerStatus::Gap, "ISO 8601 writes durations as `PT1H30M` (not checked here).", &["No file names ISO 8601."]),
+            question(
+                2,
+                Category::EcosystemStandards,
+                "Which version of ISO 8601 does the format follow?",
+                why,
+            ),
+            unanswered(
+                AnswerStatus::Gap,
+                "ISO 8601 writes durations as `PT1H30M` (not checked here).",
+                &["No file names ISO 8601."],
+            ),
         ),
-        pair(question(3, Category::DesignUsage, "Who calls `take_unit`?", ""), unanswered(AnswerStatus::Budget, "", &[])),
+        pair(
+            question(3, Category::DesignUsage, "Who calls `take_unit`?", ""),
+            unanswered(AnswerStatus::Budget, "", &[]),
+        ),
         Pair {
             origin: Origin::Resolver,
-            ..pair(question(4, Category::DesignUsage, "Which tests cover it?", why), unanswered(AnswerStatus::Failed, "", &[]))
+            ..pair(
+                question(4, Category::DesignUsage, "Which tests cover it?", why),
+                unanswered(AnswerStatus::Failed, "", &[]),
+            )
         },
     ]));
     assert_sound(&comment);
@@ -110,11 +126,17 @@ fn where_nothing_can_be_linked_places_are_named() {
     };
     let knowledge = of(vec![pair(
         question(1, Category::LocatingStructure, "Where is a unit read?", "It is where the fault shows."),
-        answered("In `take_unit` [1], which `parse` calls [2].", vec![unlinked(Check::Verified), unlinked(Check::Moved)]),
+        answered(
+            "In `take_unit` [1], which `parse` calls [2].",
+            vec![unlinked(Check::Verified), unlinked(Check::Moved)],
+        ),
     )]);
     let models = [("answerer", "qwen3-coder"), ("questioner", "qwen3-coder"), ("resolver", "gpt-5-mini")];
     let models = models.map(|(role, name)| (role.to_owned(), name.to_owned()));
-    let notes = ["the sandbox is namespaces".to_owned(), "answerer-1: the provider refused `temperature`; asked without it".to_owned()];
+    let notes = [
+        "the sandbox is namespaces".to_owned(),
+        "answerer-1: the provider refused `temperature`; asked without it".to_owned(),
+    ];
     let comment = comment(&CommentInput {
         knowledge: &knowledge,
         issue: &issue(),
@@ -151,7 +173,12 @@ fn long_pair(number: usize) -> Pair {
     let citations = (1..=8).map(|n| Citation {
         quote: Some(format!("let handler = self.handlers.get(&frame.kind()).ok_or(Dropped::{n})?;")),
         symbol: Some("Session::advance".into()),
-        ..citation("src/session/advance.rs", n * 10, n * 10 + 4, if n == 5 { Check::Unverified } else { Check::Verified })
+        ..citation(
+            "src/session/advance.rs",
+            n * 10,
+            n * 10 + 4,
+            if n == 5 { Check::Unverified } else { Check::Verified },
+        )
     });
     pair(
         question(
@@ -191,7 +218,8 @@ fn eight_questions_with_long_answers_stay_readable() {
 fn case_16_a_comment_that_is_too_long_is_cut_between_parts() {
     let emoji = |number: usize| {
         let text = (0..10).map(|_| format!("{} [1].", "🦀 ".repeat(100))).collect::<Vec<_>>().join("\n\n");
-        let quote = Citation { quote: Some("🦀".repeat(500)), ..citation("src/🦀.rs", 1, 2, Check::Verified) };
+        let quote =
+            Citation { quote: Some("🦀".repeat(500)), ..citation("src/🦀.rs", 1, 2, Check::Verified) };
         pair(question(number, Category::MechanismBehavior, "Why?", "🦀"), answered(&text, vec![quote]))
     };
     let comment = written(&of((1..=200).map(emoji).collect()));
@@ -200,7 +228,8 @@ fn case_16_a_comment_that_is_too_long_is_cut_between_parts() {
     insta::assert_snapshot!(notice);
     // Quotes go first: what is too long with them may fit without.
     let quoted = |number| {
-        let quote = Citation { quote: Some("x".repeat(3_900)), ..citation("src/a.rs", 1, 2, Check::Verified) };
+        let quote =
+            Citation { quote: Some("x".repeat(3_900)), ..citation("src/a.rs", 1, 2, Check::Verified) };
         pair(question(number, Category::MechanismBehavior, "Why?", "So."), answered("Thus [1].", vec![quote]))
     };
     let comment = written(&of((1..=20).map(quoted).collect()));
@@ -230,8 +259,16 @@ fn case_17_case_18_hostile_text_does_nothing() {
         ..citation("src/a.rs", 0, u32::MAX, Check::Unverified)
     };
     let mut pair = pair(
-        question(1, Category::MechanismBehavior, "# Why @octocat?\n</details> fixes #9", "</sub> <!-- @octocat"),
-        Answer { gaps: vec!["/acquire @octocat\n- x".into(), "```".into()], ..answered(evil, vec![citation]) },
+        question(
+            1,
+            Category::MechanismBehavior,
+            "# Why @octocat?\n</details> fixes #9",
+            "</sub> <!-- @octocat",
+        ),
+        Answer {
+            gaps: vec!["/acquire @octocat\n- x".into(), "```".into()],
+            ..answered(evil, vec![citation])
+        },
     );
     pair.question.id = "@octocat".into();
     let block = Block { kind: "proposal @octocat".into(), text: "```\nopen".into(), citations: vec![] };

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::report::hostile::{BASE, acts, hostile};
+use crate::report::hostile_tests::{BASE, acts, hostile};
 
 fn links() -> Links {
     Links::below(BASE)
@@ -35,13 +35,13 @@ fn s_34_links_lead_into_the_repository_or_become_text() {
     insta::assert_snapshot!(shown("[1] and [a][b]\n\n[1]: https://e.org\n[b]: <https://e.org> \"t\""), @r#"
     [1] and [a][b]
 
-    \[1]: `https://e.org`
-    \[b]: `https://e.org` "t"
+    \[1]\: `https://e.org`
+    \[b]\: `https://e.org` "t"
     "#);
     insta::assert_snapshot!(shown("Text[^1].\n\n[^1]: far away"), @r"
     Text\[^1].
 
-    \[^1]: far away
+    \[^1]\: far away
     ");
 }
 
@@ -107,7 +107,7 @@ fn characters_that_nobody_sees_are_gone_everywhere() {
 fn a_text_that_never_settles_becomes_a_code_block() {
     let many: String = (0..40).map(|n| format!("[a]: /{n}\n\n")).collect();
     let inert = shown(&many);
-    assert!(inert.starts_with("```\n\\[a]: /0") && inert.ends_with("\n```"), "{inert}");
+    assert!(inert.starts_with("```\n\\[a]\\: /0") && inert.ends_with("\n```"), "{inert}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What GitHub and its bots act on in rendered text.
+//! What GitHub, its bots and its readers act on in rendered text.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -11,14 +11,16 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
         | www\. [^\s<>`|]*
         | [\w.+/-]* @ [a-z0-9_-] [\w./-]*                   # a mention or an e-mail address
         | (?: [\w.-]+ (?: / [\w.-]+ )? )? \# [0-9] \w*      # an issue, perhaps of another repository
-        | (?-u:\b) gh- [0-9]+";
+        | (?-u:\b) gh- [0-9]+
+        | [\u{2713}\u{2714}\u{2705}\u{2611}\u{21AA}]           # a sign that only this program gives, or one like it";
     Regex::new(token).expect("the pattern is constant and a test uses it")
 });
 
 /// Byte ranges, in order and apart from each other.
 pub fn find(text: &str, at_line_start: bool) -> Vec<Range<usize>> {
     let command = if at_line_start { command(text) } else { None };
-    let tokens = TOKEN.find_iter(text).map(|token| token.start()..token.start() + trimmed(token.as_str()).len());
+    let tokens =
+        TOKEN.find_iter(text).map(|token| token.start()..token.start() + trimmed(token.as_str()).len());
     let mut apart: Vec<Range<usize>> = Vec::new();
     for token in command.into_iter().chain(tokens) {
         match apart.last_mut() {
@@ -30,15 +32,17 @@ pub fn find(text: &str, at_line_start: bool) -> Vec<Range<usize>> {
 }
 
 /// Characters of a text that some parser might take for markup, by their place, with what shows the same and is
-/// none: lone backticks, the beginnings of tags and footnotes, brackets that are nearly links.
+/// none: lone backticks, the beginnings of tags and footnotes, brackets that are nearly links or
+/// definitions.
 pub fn ambiguous(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
-    text.match_indices(['`', '<', '[', '(']).filter_map(|(at, character)| {
+    text.match_indices(['`', '<', '[', '(', ':']).filter_map(|(at, character)| {
         let next = text[at + 1..].chars().next();
         let harmless = match character {
             "`" => "&#96;",
             "<" if next.is_some_and(|c| c.is_ascii_alphabetic() || "/!?".contains(c)) => "&lt;",
             "[" if next == Some('^') => r"\[",
             "(" if text[..at].ends_with(']') => r"\(",
+            ":" if text[..at].ends_with(']') => r"\:",
             _ => return None,
         };
         Some((at, harmless))
@@ -63,12 +67,15 @@ fn trimmed(token: &str) -> &str {
         .filter_map(|mark| token.to_ascii_lowercase().find(mark).map(|at| at + mark.len()))
         .min()
         .unwrap_or(token.len());
+    let count = |bracket: char| token.matches(bracket).count();
+    // Brackets that close nothing, as GitHub takes them.
+    let mut unopened = count(')').saturating_sub(count('('));
     let mut end = token.len();
-    while let Some(last) = token[..end].chars().next_back() {
-        let token = &token[..end];
-        let closes_nothing = last == ')' && token.matches(')').count() > token.matches('(').count();
-        if end <= least || !(closes_nothing || ".,:;!?'\"*_~]}".contains(last)) {
-            break;
+    while let Some(last) = token[..end].chars().next_back().filter(|_| end > least) {
+        match last {
+            ')' if unopened > 0 => unopened -= 1,
+            '.' | ',' | ':' | ';' | '!' | '?' | '\'' | '"' | '*' | '_' | '~' | ']' | '}' => {}
+            _ => break,
         }
         end -= last.len_utf8();
     }
@@ -96,6 +103,11 @@ mod tests {
     }
 
     #[test]
+    fn signs_of_a_check_are_found() {
+        assert_eq!(found("[1] \u{2713} a.rs, \u{2705} b.rs \u{21AA}"), ["\u{2713}", "\u{2705}", "\u{21AA}"]);
+    }
+
+    #[test]
     fn urls_are_found_as_far_as_github_may_take_them() {
         assert_eq!(found("(see https://e.org/a?b=c#d)."), ["https://e.org/a?b=c#d"]);
         assert_eq!(
@@ -107,8 +119,8 @@ mod tests {
 
     #[test]
     fn text_that_is_nearly_markup_is_seen() {
-        let seen: Vec<_> = ambiguous("a ` <b < 3 [^1] [2](x y) f(x)").collect();
-        assert_eq!(seen, [(2, "&#96;"), (4, "&lt;"), (11, r"\["), (19, r"\(")]);
+        let seen: Vec<_> = ambiguous("a ` <b < 3 [^1] [2](x y) f(x): [3]: x").collect();
+        assert_eq!(seen, [(2, "&#96;"), (4, "&lt;"), (11, r"\["), (19, r"\("), (34, r"\:")]);
     }
 
     #[test]

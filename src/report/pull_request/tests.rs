@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     domain::{IssueNumber, Patch, RepoPath},
-    report::fixtures::{issue, knowledge},
+    report::fixture_tests::{issue, knowledge},
 };
 
 fn patch(files: &[&str]) -> Patch {
@@ -19,10 +19,12 @@ fn patch(files: &[&str]) -> Patch {
 
 fn resolved() -> Resolved {
     Resolved {
-        summary: "`take_unit` took the first name that the text begins with, so `ms` was read as `m` [q1].\n\n\
+        secrets: Vec::new(),
+        summary:
+            "`take_unit` took the first name that the text begins with, so `ms` was read as `m` [q1].\n\n\
                   It now takes the longest name, and `ms` is a name of its own. I did not touch `format`.\n\n\
                   Checked: `cargo test` and a round trip of every unit that `format` writes."
-            .into(),
+                .into(),
         used_answers: vec!["q1".into(), "q2".into()],
         patch: Some(patch(&["src/units.rs", "tests/durations.rs"])),
         left_out: vec![
@@ -68,14 +70,23 @@ fn case_45_nothing_closes_the_issue_unless_it_may() {
 
 #[test]
 fn a_patch_without_tests_or_answers_says_so() {
-    let bare = Resolved { summary: " ".into(), used_answers: vec![], left_out: vec![], kept: vec![], tests: vec![], ..resolved() };
+    let bare = Resolved {
+        summary: " ".into(),
+        used_answers: vec![],
+        left_out: vec![],
+        kept: vec![],
+        tests: vec![],
+        ..resolved()
+    };
     insta::assert_snapshot!(written(&bare, false, &[]));
 }
 
 #[test]
 fn case_4_no_change_comes_with_the_reason() {
     let none = Resolved {
-        summary: "The behaviour is documented in `README.md` and a test asserts it: there is nothing to repair.".into(),
+        summary:
+            "The behaviour is documented in `README.md` and a test asserts it: there is nothing to repair."
+                .into(),
         patch: None,
         left_out: vec![],
         kept: vec![],
@@ -103,8 +114,13 @@ fn s_35_the_title_is_one_tame_line() {
     let title = |text: &str, number| {
         let issue = Issue { number, title: text.into(), body: String::new() };
         let resolved = resolved();
-        let input =
-            PullRequestInput { issue: &issue, resolved: &resolved, knowledge: None, closes: true, secrets: &[] };
+        let input = PullRequestInput {
+            issue: &issue,
+            resolved: &resolved,
+            knowledge: None,
+            closes: true,
+            secrets: &[],
+        };
         pull_request(&input).lines().next().unwrap().to_owned()
     };
     let seven = Some(IssueNumber(7));
@@ -124,7 +140,11 @@ fn s_35_the_title_is_one_tame_line() {
 fn case_16_a_pull_request_that_is_too_long_is_cut_between_parts() {
     let many: Vec<String> = (0..2_000).map(|n| format!("src/{n}/{}.rs", "long".repeat(60))).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let text = written(&Resolved { summary: "x [q1].\n\n".repeat(20_000), patch: Some(patch(&many)), ..resolved() }, true, &[]);
+    let text = written(
+        &Resolved { summary: "x [q1].\n\n".repeat(20_000), patch: Some(patch(&many)), ..resolved() },
+        true,
+        &[],
+    );
     assert!(crate::report::fit::length(&text) <= MAX_CHARS);
     assert!(text.trim_end().ends_with(CUT), "{}", &text[text.len() - 300..]);
 }

@@ -285,7 +285,7 @@ impl Namespaces {
         let filter = async move {
             while let Some(change) = files.recv().await {
                 // S-59: a name that no file system should see stays in git; it is carried over unchanged.
-                if let Err(error) = RepoPath::from_bytes(&change.path) {
+                if let Err(error) = RepoPath::check_writable(&change.path) {
                     tracing::warn!("not written into the workspace: {error}");
                     continue;
                 }

@@ -61,7 +61,20 @@ const PIECES: &str = "@ octocat # 12 o/r GH- fixes ` `` ``` ~~~ [ ] ( ) ]( ]: ![
                       <details> https:// e.org www. /acquire / \\ &#64; &#35; &lt; & ; * ** _ ~~ - 1. === --- | a é 🦀 \" ' \
                       ! ^1 [^1]: : .. bors $ https://github.com/o/r/blob/abc/";
 const SPACES: [&str; 14] = [
-    "\n", "\n\n", " ", "  ", "    ", "\t", "\r", "\u{202e}", "\u{200b}", "- ", "1. ", "> ", "# ", "\n| a | b |\n|---|---|\n",
+    "\n",
+    "\n\n",
+    " ",
+    "  ",
+    "    ",
+    "\t",
+    "\r",
+    "\u{202e}",
+    "\u{200b}",
+    "- ",
+    "1. ",
+    "> ",
+    "# ",
+    "\n| a | b |\n|---|---|\n",
 ];
 
 pub fn hostile() -> impl Strategy<Value = String> {
