@@ -11,6 +11,7 @@ use std::{
 fn main() {
     println!("cargo::rerun-if-changed=supervisor");
     println!("cargo::rerun-if-changed=src/sandbox/wire.rs");
+    println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let target = variable("TARGET");
     if !target.contains("-linux-gnu") {
         fail(&format!(

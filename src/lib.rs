@@ -1,7 +1,7 @@
 //! acquire: know before fix. The map of the house; `docs/architecture.md` tells more.
 
 pub mod agent; // the scaffold under every agent: loop, tools, observations, limits
-pub mod cli; // the commands; each reads arguments and calls one function of `method`
+pub mod cli; // the commands; each reads arguments and calls one function of `runs`
 pub mod config; // operator settings: acquire.toml and ACQUIRE_* variables
 pub mod domain; // the product's own words as types that are valid once they exist
 pub mod gate; // what may come in and go out; pure
@@ -12,5 +12,5 @@ pub mod model; // chat clients: wire format, retries, prices, record and replay
 pub mod repo; // git through libgit2: mirrors, transport, tree in, tree out
 pub mod report; // every word that users read
 pub mod runs; // one run from what is asked to the files it leaves: where the rooms meet
-pub mod sandbox; // Docker and namespaces, supervisor, workspace, harvest, reaper
+pub mod sandbox; // Docker and namespaces: walls, supervisor, workspaces, reaper
 pub mod store; // what a run leaves on disk: turns, stages, saved trees, results

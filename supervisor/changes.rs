@@ -284,7 +284,7 @@ mod tests {
         symlink("/", workspace.path("root")).unwrap();
         symlink(".", workspace.path("loop")).unwrap();
         workspace.write("closed/inside", "x");
-        fs::set_permissions(workspace.path("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(workspace.path("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let mut deep = OwnedFd::try_clone(&workspace.root).unwrap();
         for _ in 0..400 {
             system::make_dir_in(deep.as_fd(), b"deep").unwrap();

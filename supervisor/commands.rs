@@ -32,6 +32,8 @@ pub enum Interrupted {
     HungUp,
     /// The command could not be started.
     NotStarted(io::Error),
+    /// Its processes could not be waited for.
+    Unwatched(io::Error),
 }
 
 /// Starts and ends commands.
@@ -115,7 +117,7 @@ impl<'s> Commands<'s> {
             if left.is_zero() {
                 return Ok(None);
             }
-            system::wait_for(&mut fds, Some(left)).map_err(Interrupted::NotStarted)?;
+            system::wait_for(&mut fds, Some(left)).map_err(Interrupted::Unwatched)?;
             if fds[0].happened & (system::POLLHUP | system::POLLERR) != 0 {
                 return Err(Interrupted::HungUp);
             }
@@ -149,7 +151,7 @@ impl<'s> Commands<'s> {
             }
             let poll = |fd: i32, events| Poll { fd, events, happened: 0 };
             let mut fds = [poll(self.host.as_raw_fd(), 0), poll(self.children.as_raw_fd(), system::POLLIN)];
-            system::wait_for(&mut fds, Some(KILL_AGAIN)).map_err(Interrupted::NotStarted)?;
+            system::wait_for(&mut fds, Some(KILL_AGAIN)).map_err(Interrupted::Unwatched)?;
             if fds[0].happened & (system::POLLHUP | system::POLLERR) != 0 {
                 return Err(Interrupted::HungUp);
             }

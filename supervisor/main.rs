@@ -16,6 +16,7 @@
 mod changes;
 mod commands;
 mod fill;
+#[allow(dead_code, reason = "it knows the other processor's calls as well")]
 mod filter;
 mod output;
 mod requests;

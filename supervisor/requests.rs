@@ -162,14 +162,14 @@ impl<'s> Supervisor<'s> {
         git.args(["update-index", "-q", "--refresh"]);
         match self.commands.run(git, PREPARE_TIMEOUT, 0) {
             Err(Interrupted::HungUp) => Err(Trouble::HungUp),
-            Ok(_) | Err(Interrupted::NotStarted(_)) => Ok(()),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
     fn run(&self, command: &[u8], timeout: Duration, keep: usize) -> Result<Reply, Trouble> {
         match self.commands.bash(command, timeout, keep) {
             Ok(outcome) => Ok(Reply::Outcome(outcome)),
-            Err(Interrupted::HungUp) => Err(Trouble::HungUp),
+            Err(interrupted @ (Interrupted::HungUp | Interrupted::Unwatched(_))) => Err(interrupted.into()),
             Err(Interrupted::NotStarted(error)) if error.kind() == io::ErrorKind::NotFound => {
                 let message = format!("bash cannot be started in the sandbox: {error}. Its image needs bash");
                 Err(Failure { cause: Cause::Missing, message }.into())
@@ -232,9 +232,9 @@ impl From<Interrupted> for Trouble {
     fn from(interrupted: Interrupted) -> Self {
         match interrupted {
             Interrupted::HungUp => Self::HungUp,
-            Interrupted::NotStarted(error) => Self::Failed(Failure {
+            Interrupted::NotStarted(error) | Interrupted::Unwatched(error) => Self::Failed(Failure {
                 cause: Cause::System,
-                message: format!("processes cannot be waited for: {error}"),
+                message: format!("processes cannot be started or waited for: {error}"),
             }),
         }
     }

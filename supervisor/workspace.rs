@@ -179,7 +179,7 @@ mod tests {
         std::fs::write(dir.path().join("sub/large"), &large).unwrap();
         std::fs::write(dir.path().join("empty"), "").unwrap();
         std::fs::write(dir.path().join("closed"), "shut").unwrap();
-        let closed = std::fs::Permissions::from_mode(0);
+        let closed = std::fs::Permissions::from_mode(0o000);
         std::fs::set_permissions(dir.path().join("closed"), closed).unwrap();
         symlink(outside.path(), dir.path().join("way-out")).unwrap();
         symlink("sub", dir.path().join("way-in")).unwrap();

@@ -30,7 +30,13 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "sandbox", "store",
         ],
     ),
-    ("cli", &["config", "domain", "gate", "method", "report", "runs", "sandbox", "store"]),
+    (
+        "cli",
+        &[
+            "config", "domain", "gate", "github", "method", "model", "repo", "report", "runs", "sandbox",
+            "store",
+        ],
+    ),
 ];
 
 /// Libraries that only these rooms may name.

@@ -14,6 +14,7 @@ pub mod observation;
 pub mod prompt;
 mod run;
 pub mod shell;
+mod tests_run;
 pub mod workbench;
 
 pub use run::{Agent, AgentError, Exit, Finished, Limits, Services};

@@ -3,8 +3,8 @@
 use minijinja::context;
 
 use crate::{
+    gate::visible::observation_text,
     method::ports::{CommandExit, CommandLimits, CommandOutcome},
-    sandbox::observation_text,
 };
 
 use super::prompt;
@@ -22,7 +22,6 @@ pub fn observe(outcome: &CommandOutcome, limits: CommandLimits, limit: usize) ->
             exit,
             timed_out => outcome.exit == CommandExit::TimedOut,
             out_of_memory => matches!(outcome.exit, CommandExit::Code(137) | CommandExit::Signal(9)),
-            background_ended => outcome.background_ended,
             output => observation_text(outcome, limit),
             shortened => outcome.omitted > 0 || outcome.head.len() + outcome.tail.len() > limit,
         },

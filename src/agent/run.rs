@@ -134,13 +134,15 @@ impl Agent {
             let step = talk.account.steps + 1;
             services.progress.report(Event::AgentThinks { agent: self.name.clone(), step });
             let started = services.clock.monotonic();
-            let reply = tokio::select! {
+            let asked = tokio::select! {
                 biased;
-                () = services.cancel.cancelled() => return Ok(Exit::Cancelled),
-                reply = self.ask(services, talk, step) => match reply? {
-                    Ok(reply) => reply,
-                    Err(exit) => return Ok(exit),
-                },
+                () = services.cancel.cancelled() => Ok(Err(Exit::Cancelled)),
+                asked = self.ask(services, talk, step) => asked,
+            };
+            let reply = match asked {
+                Ok(Ok(reply)) => reply,
+                Ok(Err(exit)) => return self.stop(talk, Ok(exit)).await,
+                Err(error) => return self.stop(talk, Err(error)).await,
             };
             let mut turn = self.begin_turn(&reply, step, services);
             tokio::select! {
@@ -156,6 +158,12 @@ impl Agent {
             }
             services.progress.report(Event::Spent { total: services.budget.spent() });
         }
+    }
+
+    /// Ends between two turns, so that a resumed run goes on from the last one.
+    async fn stop(&self, talk: &Conversation, ended: Result<Exit, AgentError>) -> Result<Exit, AgentError> {
+        self.bench.keep(talk.account.steps).await;
+        ended
     }
 
     /// Takes up the stored conversation, cut back to the last turn whose tree is stored too.

@@ -23,6 +23,7 @@ use crate::{
 use super::{
     harvest::{Harvest, Harvester},
     prompt,
+    tests_run::runs_tests,
 };
 
 /// Saved trees lie at least this far apart (runtime, "Resume").
@@ -41,9 +42,9 @@ pub enum Ran {
     Lost { reason: String, turn: u32 },
 }
 
-/// A command whose exit code the host saw, for reports of tests.
+/// A command that ran tests, with the exit code that the host saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenCommand {
+pub struct SeenTest {
     pub command: String,
     pub exit: CommandExit,
 }
@@ -69,8 +70,8 @@ struct State {
     last_save: Option<Duration>,
     note: Option<String>,
     losses: u32,
-    /// Commands since files last changed.
-    since_edit: Vec<SeenCommand>,
+    /// Tests since files last changed.
+    tests: Vec<SeenTest>,
     frozen: bool,
 }
 
@@ -114,11 +115,21 @@ impl Workbench {
     pub async fn run(&self, command: &str, limits: CommandLimits) -> Result<Ran, SandboxError> {
         let mut state = self.state.lock().await;
         let sandbox = self.sandbox(&mut state).await?;
-        match sandbox.run(command, limits).await {
-            Ok(outcome) => {
-                state.since_edit.push(SeenCommand { command: command.to_owned(), exit: outcome.exit });
-                Ok(Ran::Outcome { outcome, note: state.note.take() })
+        let is_test = self.access == Access::ReadWrite && runs_tests(command);
+        let ran = async {
+            if is_test {
+                // What was edited before the test must not be taken for an edit after it.
+                self.see_changes(&mut state, &*sandbox).await?;
             }
+            let outcome = sandbox.run(command, limits).await?;
+            if is_test {
+                state.tests.push(SeenTest { command: command.to_owned(), exit: outcome.exit });
+                self.see_changes(&mut state, &*sandbox).await?;
+            }
+            Ok(outcome)
+        };
+        match ran.await {
+            Ok(outcome) => Ok(Ran::Outcome { outcome, note: state.note.take() }),
             Err(SandboxError::Lost(reason)) => {
                 self.replace(&mut state, &reason).await?;
                 Ok(Ran::Lost { reason, turn: state.saved_turn })
@@ -136,22 +147,43 @@ impl Workbench {
         let Some(sandbox) = state.sandbox.clone() else {
             return Ok(());
         };
-        let listed = match sandbox.list_changes(Since::LastListing).await {
-            Ok(listed) => listed,
-            // The next command finds it lost and replaces it; this turn's tree is simply not known.
-            Err(SandboxError::Lost(_)) => return Ok(()),
+        match self.see_changes(&mut state, &*sandbox).await {
+            Ok(()) => {}
+            // Lost: the next command finds it so and replaces it. Too much: the harvest will say it. Either way
+            // this turn's tree is simply not known.
+            Err(SandboxError::Lost(_) | SandboxError::Limit(_)) => return Ok(()),
             Err(other) => return Err(other.into()),
-        };
-        if !self.harvester.select(&listed, &[]).is_ok_and(|s| s.take.is_empty() && s.removed.is_empty()) {
-            state.since_edit.clear();
         }
-        state.pending.extend(listed.into_iter().map(|l| (l.path, l.kind)));
         let now = self.clock.monotonic();
         let due = state.last_save.is_none_or(|at| now.saturating_sub(at) >= SAVE_INTERVAL);
         if state.pending.is_empty() || due {
             self.save(&mut state, &*sandbox, turn, now).await?;
         }
         Ok(())
+    }
+
+    /// Takes in what changed since the last look. An edit makes the tests before it tell nothing.
+    async fn see_changes(&self, state: &mut State, sandbox: &dyn Sandbox) -> Result<(), SandboxError> {
+        let listed = sandbox.list_changes(Since::LastListing).await?;
+        if !self.harvester.select(&listed, &[]).is_ok_and(|s| s.take.is_empty() && s.removed.is_empty()) {
+            state.tests.clear();
+        }
+        state.pending.extend(listed.into_iter().map(|l| (l.path, l.kind)));
+        Ok(())
+    }
+
+    /// Called when the agent stops after the stored `turn`, with no command under way: what it did since the
+    /// last saved tree is saved. Where that fails, an earlier turn is the one to resume from.
+    pub async fn keep(&self, turn: u32) {
+        let mut state = self.state.lock().await;
+        if state.frozen || state.pending.is_empty() {
+            return;
+        }
+        if let Some(sandbox) = state.sandbox.clone()
+            && let Err(error) = self.save(&mut state, &*sandbox, turn, self.clock.monotonic()).await
+        {
+            tracing::warn!(agent = %self.agent, %error, "the last edits were not saved");
+        }
     }
 
     async fn save(
@@ -185,9 +217,11 @@ impl Workbench {
         let sandbox = self.sandbox(&mut state).await?;
         sandbox.freeze().await?;
         state.frozen = true;
-        let listed = sandbox.list_changes(Since::LastListing).await?;
-        state.pending.extend(listed.into_iter().map(|l| (l.path, l.kind)));
-        self.save(&mut state, &*sandbox, turn, self.clock.monotonic()).await
+        match self.see_changes(&mut state, &*sandbox).await {
+            Err(SandboxError::Limit(_)) => Ok(()),
+            Err(other) => Err(other.into()),
+            Ok(()) => self.save(&mut state, &*sandbox, turn, self.clock.monotonic()).await,
+        }
     }
 
     /// Ends everything inside and takes what changed since the base commit (S-20 to S-26).
@@ -200,9 +234,9 @@ impl Workbench {
         self.harvester.fetch(&*sandbox, &listed, leave_out).await
     }
 
-    /// Commands that ran since files last changed, in order.
-    pub async fn commands_since_last_edit(&self) -> Vec<SeenCommand> {
-        self.state.lock().await.since_edit.clone()
+    /// Tests that ran since files last changed, in order.
+    pub async fn tests_since_last_edit(&self) -> Vec<SeenTest> {
+        self.state.lock().await.tests.clone()
     }
 
     pub async fn close(&self) {
@@ -236,7 +270,7 @@ impl Workbench {
             )));
         }
         state.pending.clear();
-        state.since_edit.clear();
+        state.tests.clear();
         self.sandbox(state).await.map(drop)
     }
 }

@@ -54,14 +54,12 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
     // The demo must not depend on what an operator has set: it asks no model and no Docker.
     let mut settings = config::Settings::default();
-    settings.paths.cache.clone_from(
-        &config::load(None, &environment).map_or_else(|_| Default::default(), |l| l.settings.paths.cache),
-    );
     let random = process::random()?;
     let clock = SystemClock::start();
     let id = RunId::new(clock.now(), random.run_id);
     let folder =
         environment.working_folder.join(demo.out.unwrap_or_else(|| settings.paths.runs.join(id.as_str())));
+    settings.paths.cache = folder.join("cache");
     lay_out(&folder).await?;
     let request = Request {
         repo: folder.join("repo").to_string_lossy().into_owned(),
@@ -105,13 +103,17 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     };
     let trials = match &solved.patch {
         Some(patch) => {
-            runs::try_out(Trial { request, patch, beside: acceptance, command: TEST_COMMAND }, &host).await?
+            let id = RunId::new(host.clock.now(), process::random()?.run_id);
+            let trial = Trial { id, request, patch, beside: acceptance, command: TEST_COMMAND };
+            runs::try_out(trial, &host).await?.to_vec()
         }
         None => Vec::new(),
     };
     let shown = report::demo(&report::DemoInput {
         summary: &solved.summary,
+        knowledge: solved.knowledge.as_ref(),
         folder: &solved.folder,
+        can_go_on: solved.can_go_on,
         recorded: report::recorded_with(REPLIES),
         comment: solved.comment.as_deref(),
         diff: solved.patch.as_ref().map(|patch| patch.diff.as_slice()),

@@ -220,7 +220,6 @@ mod tests {
             &[
                 ("ACQUIRE_METHOD__QUESTIONS", "4"),
                 ("ACQUIRE_LIMITS__ANSWERER__STEPS", "7"),
-                ("ACQUIRE_MODEL__TOOLS", "false"),
                 ("ACQUIRE_MODEL__NAME", ""),
                 ("UNRELATED", "x"),
             ],
@@ -230,7 +229,7 @@ mod tests {
         let limits = &settings.limits;
         assert_eq!((limits.answerer.usd, limits.answerer.steps, limits.answerer.seconds), (1.0, 7, 1_800));
         assert_eq!(limits.resolver.steps, 250);
-        assert_eq!((settings.model.name.as_str(), settings.model.tools), ("a", false));
+        assert_eq!(settings.model.name, "a");
     }
 
     #[test]
@@ -262,7 +261,6 @@ mod tests {
         insta::assert_snapshot!(error("[model]\nname = 7", &[]), @"settings: `model.name` in DIR/acquire.toml is 7, but must be text");
         insta::assert_snapshot!(error("[model.price]\ninput = 1", &[]), @"settings: `model.price` in DIR/acquire.toml is incomplete, but must be a table that has `cached` too");
         insta::assert_snapshot!(error("model = 'gpt'", &[]), @r#"settings: `model` in DIR/acquire.toml is "gpt", but must be a table"#);
-        insta::assert_snapshot!(error("", &[("ACQUIRE_MODEL__TOOLS", "maybe")]), @r#"settings: `model.tools` in the variable ACQUIRE_MODEL__TOOLS is "maybe", but must be true or false"#);
         insta::assert_snapshot!(error("", &[("ACQUIRE_MODEL", "gpt")]), @r#"settings: `model` in the variable ACQUIRE_MODEL is "gpt", but must be a table"#);
     }
 

@@ -65,8 +65,6 @@ pub struct ModelSection {
     pub timeout_seconds: f64,
     /// How often a call is repeated that failed for a reason that may pass.
     pub retries: u32,
-    /// Whether the model takes native tool calls; else tools are called by fenced blocks in its text.
-    pub tools: bool,
     /// Goes before the built-in list prices.
     pub price: Option<Price>,
     pub questioner: ModelOverride,
@@ -86,7 +84,6 @@ impl Default for ModelSection {
             max_tokens: 8_192,
             timeout_seconds: 600.0,
             retries: 5,
-            tools: true,
             price: None,
             questioner: ModelOverride::default(),
             answerer: ModelOverride::default(),
@@ -109,7 +106,6 @@ pub struct ModelOverride {
     pub max_tokens: Option<u32>,
     pub timeout_seconds: Option<f64>,
     pub retries: Option<u32>,
-    pub tools: Option<bool>,
     pub price: Option<Price>,
 }
 
@@ -125,7 +121,6 @@ pub struct RoleModel {
     pub max_tokens: u32,
     pub timeout_seconds: f64,
     pub retries: u32,
-    pub tools: bool,
     /// Set by the operator; list prices are the model client's business.
     pub price: Option<Price>,
 }
@@ -163,7 +158,6 @@ impl Settings {
             max_tokens: own.max_tokens.unwrap_or(base.max_tokens),
             timeout_seconds: own.timeout_seconds.unwrap_or(base.timeout_seconds),
             retries: own.retries.unwrap_or(base.retries),
-            tools: own.tools.unwrap_or(base.tools),
             price: own.price.or(base.price.filter(|_| same_name)),
         })
     }

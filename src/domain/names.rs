@@ -183,6 +183,12 @@ impl RepoPath {
         }
     }
 
+    /// Whether bytes may name a file that is written out: all rules of S-22 but the one that names be UTF-8,
+    /// which Linux does not mind and repositories break.
+    pub fn check_writable(bytes: &[u8]) -> Result<(), InvalidName> {
+        Self::parse(&String::from_utf8_lossy(bytes)).map(drop)
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -347,6 +353,8 @@ mod tests {
             assert!(RepoPath::parse(bad).is_err(), "{bad:?} was taken");
         }
         assert!(RepoPath::from_bytes(b"caf\xe9.txt").is_err());
+        assert!(RepoPath::check_writable(b"caf\xe9.txt").is_ok());
+        assert!(RepoPath::check_writable(b"caf\xe9/../../x").is_err());
         assert!(RepoPath::parse(&"a/".repeat(200)).is_err());
         for good in [
             "a",

@@ -8,3 +8,4 @@ pub mod prose;
 pub mod sanitize;
 pub mod secrets;
 pub mod shown;
+pub mod visible;

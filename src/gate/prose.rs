@@ -7,4 +7,4 @@ mod paragraphs;
 
 pub use citations::{CitationMark, citation_marks};
 pub use named::{Named, named_artifacts};
-pub use paragraphs::{Paragraph, ParagraphKind, paragraphs};
+pub use paragraphs::{Paragraph, ParagraphKind, ends_in_text, paragraphs};

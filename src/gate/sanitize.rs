@@ -41,7 +41,7 @@ pub struct Removed {
     pub comments: usize,
     /// Alternative texts of images.
     pub alt_texts: usize,
-    /// Titles of links and images, and the words after the language of a code fence.
+    /// Titles of links and images, and what stands after a code fence but is no language.
     pub titles: usize,
     /// Attributes of HTML elements.
     pub attributes: usize,

@@ -10,7 +10,10 @@ use crate::{
         AgentError, Exit, Finished, Limits, Services, Unpaid, harvest::Harvester, ledger::Cap, paid, prompt,
     },
     domain::{Account, AgentName, Issue, Money, RunId},
-    gate::intake::{AdmittedIssue, FenceId},
+    gate::{
+        intake::{AdmittedIssue, FenceId},
+        secrets::Scanner,
+    },
     method::{
         facts::Facts,
         ports::{
@@ -88,6 +91,8 @@ pub struct RunContext {
     pub symbols: Arc<dyn Symbols>,
     pub sandboxes: Arc<dyn Sandboxes>,
     pub harvester: Arc<Harvester>,
+    /// Knows the run's live secrets: a patch that holds one, or any other, is not kept (S-33).
+    pub scanner: Arc<Scanner>,
     pub services: Services,
     /// On the clock's monotonic scale: when the run, or this part of it, began. The stage `prepare` counts from here.
     pub started: Duration,
@@ -102,8 +107,9 @@ pub struct RunContext {
 impl RunContext {
     /// The issue, fenced.
     pub fn issue_text(&self) -> String {
-        let AdmittedIssue { title, body, .. } = &self.admitted;
-        let issue = self.fence.fence("issue", &format!("Title: {title}\n\n{body}"));
+        let AdmittedIssue { title, body, number, .. } = &self.admitted;
+        let number = number.map(|n| format!("Issue number: {n}\n")).unwrap_or_default();
+        let issue = self.fence.fence("issue", &format!("{number}Title: {title}\n\n{body}"));
         prompt::render("shared/issue.md", context! { issue })
     }
 

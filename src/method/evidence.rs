@@ -8,17 +8,20 @@
 //! Invariant: nothing false is shown beside a verified mark. Where only one of quote and symbol holds,
 //! the other is dropped from the citation.
 
+mod quote;
+mod symbol;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
     domain::{Check, Citation, RepoPath},
-    method::ports::{SourceError, SourceTree, SymbolPlace, Symbols},
+    method::ports::{SourceError, SourceTree, Symbols},
 };
+use quote::Quote;
+use symbol::Symbol;
 
 /// Longest range that a citation may have, in lines.
 pub const MAX_RANGE_LINES: u32 = 80;
-/// Fewest characters that are not space in a quote.
-pub const MIN_QUOTE_CHARS: usize = 12;
 /// Larger files are not looked into, in bytes.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -85,43 +88,40 @@ type Lines = (u32, u32);
 fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -> Checked {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
-    let line_count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
-    let range = (claim.start, claim.end);
-    let range_holds = (1..=line_count).contains(&claim.start)
-        && (claim.start..=line_count).contains(&claim.end)
-        && claim.end - claim.start < MAX_RANGE_LINES;
-    let inside = |at: &Lines| range_holds && range.0 <= at.0 && at.1 <= range.1;
-
-    let quote = claim.quote.as_deref().map(fold).filter(|q| solid_chars(q) >= MIN_QUOTE_CHARS);
-    let symbol = claim.symbol.as_deref().map(Symbol::parse).filter(|s| !s.name.is_empty());
-    let quote_at = quote.map(|q| occurrences(&text, &q));
+    let cited = cited_lines(&claim, &lines);
+    let quote = claim.quote.as_deref().and_then(Quote::parse);
+    let symbol = claim.symbol.as_deref().and_then(Symbol::parse);
     let symbol_at = symbol.as_ref().and_then(|wanted| {
         let places = symbols.places(path, bytes)?;
-        Some(places.iter().filter(|p| wanted.names(p, path, &lines)).map(extent).collect::<Vec<Lines>>())
+        let mine = places.iter().filter(|place| wanted.names(place, path, &lines));
+        Some(mine.map(|place| (place.first, place.last)).collect::<Vec<Lines>>())
     });
-    // A symbol stands where its name stands: the first line of its extent.
-    let name_line = |at: &Lines| (at.0, at.0);
-
-    let quote_holds = quote_at.as_ref().is_some_and(|all| all.iter().any(inside));
-    let symbol_holds = symbol_at.as_ref().is_some_and(|all| all.iter().map(name_line).any(|at| inside(&at)));
-    if quote_holds || symbol_holds {
-        return found(claim, range, Check::Verified, quote_holds, symbol_holds);
-    }
-    let one = |all: &Option<Vec<Lines>>| match all.as_deref() {
-        Some([only]) => Some(*only),
-        _ => None,
+    // A symbol stands where its name stands: on the first of its lines.
+    let stands_in = |(first, last): Lines| {
+        symbol_at.as_ref().is_some_and(|all| all.iter().any(|at| first <= at.0 && at.0 <= last))
     };
-    if let Some(at) = one(&quote_at) {
-        let symbol_too = symbol_at.is_some_and(|all| all.iter().any(|s| at.0 <= s.0 && s.0 <= at.1));
-        return found(claim, at, Check::Moved, true, symbol_too);
+    let named = symbol.as_ref().map(|symbol| symbol.text);
+
+    if let Some(cited) = cited {
+        let quoted = quote.as_ref().is_some_and(|quote| quote.stands_in(cited));
+        let range = (claim.start, claim.end);
+        let named = named.filter(|_| stands_in(range)).map(str::to_owned);
+        if quoted || named.is_some() {
+            return found(claim, range, Check::Verified, quoted, named);
+        }
     }
-    if let Some((first, last)) = one(&symbol_at) {
+    let quote_at = quote.map(|quote| quote.places(&lines, MAX_RANGE_LINES));
+    if let Some(&[at]) = quote_at.as_deref() {
+        let named = named.filter(|_| stands_in(at)).map(str::to_owned);
+        return found(claim, at, Check::Moved, true, named);
+    }
+    if let Some(&[(first, last)]) = symbol_at.as_deref() {
         let last = last.min(first + MAX_RANGE_LINES - 1);
-        return found(claim, (first, last), Check::Moved, false, true);
+        let named = named.map(str::to_owned);
+        return found(claim, (first, last), Check::Moved, false, named);
     }
-    let places = quote_at.iter().chain(&symbol_at).map(Vec::len).max();
-    let fault = match places {
-        None if !range_holds => Fault::BadRange,
+    let fault = match quote_at.iter().chain(&symbol_at).map(Vec::len).max() {
+        None if cited.is_none() => Fault::BadRange,
         None => Fault::NothingToCheck,
         Some(0) => Fault::NotInFile,
         Some(_) => Fault::SeveralPlaces,
@@ -129,16 +129,16 @@ fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -
     unverified(claim, fault)
 }
 
-fn found(claim: Claim, (start, end): Lines, check: Check, keep_quote: bool, keep_symbol: bool) -> Checked {
-    let citation = Citation {
-        path: claim.path,
-        start,
-        end,
-        quote: claim.quote.filter(|_| keep_quote),
-        symbol: claim.symbol.filter(|_| keep_symbol),
-        check,
-        permalink: None,
-    };
+/// `None` for a range that the file does not have, that runs backwards, or that is too long.
+fn cited_lines<'a, 'b>(claim: &Claim, lines: &'a [&'b str]) -> Option<&'a [&'b str]> {
+    let before = claim.start.checked_sub(1)? as usize;
+    let cited = lines.get(before..claim.end as usize)?;
+    (1..=MAX_RANGE_LINES as usize).contains(&cited.len()).then_some(cited)
+}
+
+fn found(claim: Claim, (start, end): Lines, check: Check, quoted: bool, symbol: Option<String>) -> Checked {
+    let quote = claim.quote.filter(|_| quoted);
+    let citation = Citation { path: claim.path, start, end, quote, symbol, check, permalink: None };
     Checked { citation, fault: None }
 }
 
@@ -155,96 +155,10 @@ fn unverified(claim: Claim, fault: Fault) -> Checked {
     Checked { citation, fault: Some(fault) }
 }
 
-/// Runs of white space become one space; none at the ends.
-fn fold(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn solid_chars(text: &str) -> usize {
-    text.chars().filter(|c| !c.is_whitespace()).count()
-}
-
-/// Where `quote` (folded) stands in `text`, white space folded.
-fn occurrences(text: &str, quote: &str) -> Vec<Lines> {
-    let mut folded = String::with_capacity(text.len());
-    // Byte offset in `folded` where each word begins, and the line it is on.
-    let mut words: Vec<(usize, u32)> = Vec::new();
-    for (line, content) in (1u32..).zip(text.lines()) {
-        for word in content.split_whitespace() {
-            if !folded.is_empty() {
-                folded.push(' ');
-            }
-            words.push((folded.len(), line));
-            folded.push_str(word);
-        }
-    }
-    let line_at = |offset: usize| words[words.partition_point(|(start, _)| *start <= offset) - 1].1;
-    let mut all = Vec::new();
-    let mut from = 0;
-    while let Some(found) = folded[from..].find(quote) {
-        let start = from + found;
-        all.push((line_at(start), line_at(start + quote.len() - 1)));
-        // Overlapping occurrences count too: each makes the place less certain.
-        from = start + folded[start..].chars().next().map_or(1, char::len_utf8);
-    }
-    all.dedup();
-    all
-}
-
-/// A symbol as a model writes it: `parse`, `Parser.parse`, `parser::Parser::parse()`.
-struct Symbol {
-    scope: Vec<String>,
-    name: String,
-}
-
-impl Symbol {
-    fn parse(text: &str) -> Self {
-        let text = text.trim().trim_matches('`');
-        let text = text.split(['(', '<']).next().unwrap_or_default().trim_end_matches('!');
-        let mut parts: Vec<String> =
-            text.split([':', '.', '#', '/']).filter(|p| !p.is_empty()).map(|p| p.trim().to_owned()).collect();
-        let name = parts.pop().unwrap_or_default();
-        Self { scope: parts, name }
-    }
-
-    /// Whether `place` is this symbol. Where a scope was named it must be seen: around the place, as the
-    /// file's module, or (for a call) on the same line. A name alone is not enough then, since other
-    /// classes have methods of that name.
-    fn names(&self, place: &SymbolPlace, path: &RepoPath, lines: &[&str]) -> bool {
-        if self.name != place.name {
-            return false;
-        }
-        let Some(wanted) = self.scope.last() else {
-            return true;
-        };
-        let is_module = path.as_str().split('/').any(|part| part.split('.').next() == Some(wanted));
-        if place.is_definition {
-            place.scope.last().map_or(is_module, |around| around == wanted)
-        } else {
-            let line = lines.get(place.first as usize - 1).copied().unwrap_or_default();
-            let on_line = line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == wanted);
-            on_line || place.scope.contains(wanted) && called_on_itself(line, &self.name)
-        }
-    }
-}
-
-/// Whether `name` stands in `line` without a receiver, or with the enclosing object as its receiver.
-fn called_on_itself(line: &str, name: &str) -> bool {
-    const ITSELF: [&str; 8] =
-        ["self.", "self::", "Self::", "this.", "this->", "cls.", "super().", "static::"];
-    line.match_indices(name).any(|(at, _)| {
-        let before = line[..at].trim_end();
-        ITSELF.iter().any(|receiver| before.ends_with(receiver)) || !before.ends_with(['.', ':', '>'])
-    })
-}
-
-fn extent(place: &SymbolPlace) -> Lines {
-    (place.first, place.last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::method::ports::SymbolPlace;
 
     const FILE: &str = "\
 import os
@@ -386,8 +300,31 @@ def close(handle):
             quote: Some("caf\u{fffd} au lait 1234".into()),
             symbol: None,
         };
-        let checked = look_up(claim, &RepoPath::parse("a.txt").unwrap(), b"caf\xe9 au lait 1234\n", &Python);
+        let path = RepoPath::parse("a.txt").unwrap();
+        let checked = look_up(claim.clone(), &path, b"caf\xe9 au lait 1234\n", &Python);
         assert_eq!(checked.citation.check, Check::Verified);
+        // But no quote holds by what could be any byte.
+        let any = Claim { quote: Some("\u{fffd}".repeat(20)), ..claim };
+        let checked = look_up(any, &path, &[0xFF; 40], &Python);
+        assert_eq!(checked.fault, Some(Fault::NothingToCheck));
+    }
+
+    #[test]
+    fn a_quote_that_no_range_can_hold_is_no_place() {
+        let long: String = (1..=100).map(|n| format!("line {n}\n")).collect();
+        let path = RepoPath::parse("a.txt").unwrap();
+        let claim =
+            Claim { path: "a.txt".into(), start: 1, end: 80, quote: Some(long.clone()), symbol: None };
+        assert_eq!(look_up(claim, &path, long.as_bytes(), &Python).fault, Some(Fault::NotInFile));
+    }
+
+    #[test]
+    fn endless_repetition_costs_little() {
+        let file = format!("{}\n", "a ".repeat(50_000)).repeat(20);
+        let path = RepoPath::parse("a.txt").unwrap();
+        let quote = Some("a ".repeat(40_000));
+        let claim = Claim { path: "a.txt".into(), start: 30, end: 40, quote, symbol: None };
+        assert_eq!(look_up(claim, &path, file.as_bytes(), &Python).fault, Some(Fault::SeveralPlaces));
     }
 
     proptest::proptest! {
@@ -402,6 +339,7 @@ def close(handle):
                     .skip(checked.citation.start as usize - 1)
                     .take((checked.citation.end - checked.citation.start + 1) as usize)
                     .collect();
+                let fold = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
                 proptest::prop_assert!(fold(&cited.join("\n")).contains(&fold(&quote)));
             }
         }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::prompt,
     domain::CommitId,
+    gate::visible::observation_text,
     method::ports::{CommandLimits, Sandbox, SandboxError, TreeEntry},
-    sandbox::observation_text,
 };
 
 /// Prints `name<TAB>version` for each tool that is there and `name<TAB>` for each that is not.

@@ -126,20 +126,25 @@ pub enum ModelError {
         "the model endpoint {url} refuses the key ({status}): {message}. Check the key that `[model] api_key_env` names, or ACQUIRE_MODEL__API_KEY"
     )]
     Unauthorized { url: String, status: u16, message: String },
-    #[error("the model endpoint {url} still answers {status} after {tries} tries: {message}")]
+    #[error("the model endpoint {url} still answers {status} after {}: {message}", counted_tries(*.tries))]
     Unavailable { url: String, status: u16, tries: u32, message: String },
-    #[error("the model endpoint {url} gave no whole answer within {} s ({tries} tries). Raise `[model] timeout_seconds`, or take a faster model", .after.as_secs_f64())]
+    #[error("the model endpoint {url} gave no whole answer within {} s ({}). Raise `[model] timeout_seconds`, or take a faster model", .after.as_secs_f64(), counted_tries(*.tries))]
     TimedOut { url: String, after: Duration, tries: u32 },
     #[error("the conversation no longer fits into the model's context: {message}")]
     ContextOverflow { message: String },
     #[error("the model endpoint {url} refuses the request ({status}): {message}")]
     Refused { url: String, status: u16, message: String },
     #[error(
-        "the model endpoint {url} answered with something that is no chat completion ({tries} tries): {what}"
+        "the model endpoint {url} answered with something that is no chat completion ({}): {what}",
+        counted_tries(*.tries)
     )]
     NotAReply { url: String, tries: u32, what: String },
     #[error("recorded replies: {0}")]
     Replay(String),
+}
+
+fn counted_tries(tries: u32) -> String {
+    if tries == 1 { "1 try".to_owned() } else { format!("{tries} tries") }
 }
 
 impl ModelError {

@@ -25,5 +25,5 @@ for python in python python3; do
         break
     fi
 done
-for name in patch ed vim strace gdb; do command -v "$name" >/dev/null 2>&1 && printf '%s\tyes\n' "$name" || printf '%s\t\n' "$name"; done
+for name in patch diff; do command -v "$name" >/dev/null 2>&1 && printf '%s\tyes\n' "$name" || printf '%s\t\n' "$name"; done
 true

@@ -12,13 +12,17 @@ use crate::{
 /// Text files up to this size are searched for identifiers, in bytes.
 const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Everything that `text` names but the commit does not have, as the text writes it, sorted.
-pub async fn missing(text: &str, tree: Arc<dyn SourceTree>) -> Result<Vec<String>, SourceError> {
+/// Everything that `text` names but neither the commit nor `given` has, as the text writes it, sorted.
+/// `given` is what the Answerer was handed: an answer may speak of what the issue speaks of.
+pub async fn missing(text: &str, given: &str, tree: Arc<dyn SourceTree>) -> Result<Vec<String>, SourceError> {
     let mut missing = BTreeSet::new();
     let mut names: Vec<(String, Vec<String>)> = Vec::new();
     let entries = tree.entries().await?;
     for named in named_artifacts(text) {
         let shown = named.to_string();
+        if given.contains(&shown) {
+            continue;
+        }
         let holds = match named {
             Named::Path(path) => path_holds(&path, None, &entries, &*tree).await?,
             Named::Lines { path, last, .. } => path_holds(&path, Some(last), &entries, &*tree).await?,
@@ -34,7 +38,9 @@ pub async fn missing(text: &str, tree: Arc<dyn SourceTree>) -> Result<Vec<String
     }
     let words = names.iter().flat_map(|(_, words)| words).cloned().collect();
     let absent = absent_words(words, tree).await?;
-    let unknown = names.into_iter().filter(|(_, words)| words.iter().any(|w| absent.contains(w)));
+    let unknown = names
+        .into_iter()
+        .filter(|(_, words)| words.iter().any(|w| absent.contains(w) && !has_word(given.as_bytes(), w)));
     missing.extend(unknown.map(|(shown, _)| shown));
     Ok(missing.into_iter().collect())
 }

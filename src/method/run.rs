@@ -10,7 +10,7 @@ use crate::{
         checkpoint::checkpoint,
         context::{RunContext, RunError, StageReport},
         facts::{self, Facts},
-        ports::{Access, Ended, KnowledgeSource, Resolver},
+        ports::{Access, Ended, KnowledgeSource, Resolver, SourceError},
         resolver::{Resolution, TestReport},
     },
 };
@@ -35,6 +35,8 @@ pub struct Resolved {
     /// False when a limit ended the Resolver: the patch is unfinished work.
     pub submitted: bool,
     pub tests: Vec<TestReport>,
+    /// Files in whose added lines, or in whose names, a secret was found; then there is no patch.
+    pub secrets: Vec<String>,
 }
 
 /// What a run came to: as far as it got, and the error that ended it, if one did.
@@ -107,22 +109,38 @@ async fn prepare(context: &RunContext) -> Result<Facts, RunError> {
 }
 
 async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved, RunError> {
+    let mut left_out = resolution.left_out;
     let mut patch = None;
     if !resolution.changes.is_empty() {
-        let built = context.tree.build_patch(resolution.changes).await?;
-        // Files that were written back as they were are no change.
-        patch = (!built.diff.is_empty()).then_some(built);
+        match context.tree.build_patch(resolution.changes).await {
+            Ok(mut built) => {
+                left_out.extend(built.summary.left_out);
+                built.summary.left_out = left_out.clone();
+                // Files that were written back as they were are no change.
+                patch = (!built.diff.is_empty()).then_some(built);
+            }
+            // A tree that git would not have written cannot be changed: no patch, and no failure of the run.
+            Err(SourceError::Input(reason)) => left_out.push(LeftOut { path: ".".into(), reason }),
+            Err(other) => return Err(other.into()),
+        }
     }
-    if let Some(patch) = &mut patch {
-        patch.summary.left_out.extend(resolution.left_out.iter().cloned());
+    let mut secrets: Vec<String> = Vec::new();
+    if let Some(built) = &patch {
+        secrets.extend(context.scanner.scan_patch(&built.diff).into_iter().map(|found| found.path));
+        secrets.dedup();
+    }
+    if !secrets.is_empty() {
+        // Not even stored: what is stored can leave.
+        patch = None;
     }
     Ok(Resolved {
         summary: resolution.summary,
         used_answers: resolution.used_answers,
         patch,
-        left_out: resolution.left_out,
+        left_out,
         kept: resolution.kept,
         submitted: resolution.submitted,
         tests: resolution.tests,
+        secrets,
     })
 }

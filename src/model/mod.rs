@@ -13,7 +13,7 @@ mod settings;
 
 pub use openai::{OpenAiModel, SystemTimer, Timer};
 pub use price::list_price;
-pub use record::{Header, Recorder, Recording, RecordingError};
+pub use record::{Header, Recorder, Recording, RecordingError, Redact};
 pub use replay::{Replayer, Strictness};
 pub use settings::{ModelSettings, Protocol, SettingsError};
 

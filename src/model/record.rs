@@ -113,16 +113,30 @@ impl Tail {
     }
 }
 
+/// Takes secrets out of text on its way to the file.
+pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 /// A model whose replies are recorded. Failed calls are not.
 pub struct Recorder {
     model: Arc<dyn ChatModel>,
     recording: Arc<Recording>,
+    redact: Redact,
 }
 
 impl Recorder {
-    pub fn new(model: Arc<dyn ChatModel>, recording: Arc<Recording>) -> Self {
-        Self { model, recording }
+    pub fn new(model: Arc<dyn ChatModel>, recording: Arc<Recording>, redact: Redact) -> Self {
+        Self { model, recording, redact }
     }
+}
+
+/// What is recorded of a reply: the run itself goes on with the reply as it came.
+fn redacted(reply: &ChatReply, redact: &Redact) -> ChatReply {
+    let mut reply = reply.clone();
+    reply.text = reply.text.map(|text| redact(&text));
+    for call in &mut reply.calls {
+        call.arguments = redact(&call.arguments);
+    }
+    reply
 }
 
 #[async_trait]
@@ -141,7 +155,7 @@ impl ChatModel for Recorder {
             agent: request.agent.to_string(),
             turn: request.turn,
             digest: Digest::of(request).to_string(),
-            response: reply.clone(),
+            response: redacted(&reply, &self.redact),
         };
         let recording = Arc::clone(&self.recording);
         let written = tokio::task::spawn_blocking(move || recording.append(&line)).await;

@@ -34,8 +34,8 @@ pub async fn create_repository(
         }
         index.write().map_err(&making)?;
         let tree = index.write_tree().and_then(|id| repository.find_tree(id)).map_err(&making)?;
-        let author =
-            Signature::new("acquire", "acquire@example.invalid", &Time::new(1_767_225_600, 0)).map_err(&making)?;
+        let author = Signature::new("acquire", "acquire@example.invalid", &Time::new(1_767_225_600, 0))
+            .map_err(&making)?;
         let id = repository.commit(Some("HEAD"), &author, &author, &message, &tree, &[]).map_err(&making)?;
         CommitId::parse(&id.to_string()).map_err(|e| SourceError::Git(e.to_string()))
     })

@@ -32,7 +32,8 @@ pub(super) struct Edited {
 }
 
 /// Writes the tree that `changes` make of `root` into `repository`. The gate has judged the changes; names are
-/// judged here once more. A removal under a name that no [`RepoPath`] can have is left out and listed.
+/// judged here once more. A removal under a name that no [`RepoPath`] can have is left out and listed, and so is
+/// what changed in place of a submodule (S-23).
 pub(super) fn apply(repository: &Repository, root: Oid, changes: TreeChanges) -> Result<Edited, SourceError> {
     let writing = git_error("writing the changed tree");
     let mut edits = BTreeMap::new();
@@ -52,7 +53,7 @@ pub(super) fn apply(repository: &Repository, root: Oid, changes: TreeChanges) ->
         *leaf(&mut edits, &path) = Some(Leaf::File { id, mode: change.mode.git() });
     }
     let base = repository.find_tree(root).map_err(&writing)?;
-    let tree = match folder(repository, Some(&base), &edits, "")? {
+    let tree = match folder(repository, Some(&base), &edits, "", &mut left_out)? {
         Some(tree) => tree,
         None => repository.treebuilder(None).and_then(|empty| empty.write()).map_err(writing)?,
     };
@@ -73,6 +74,7 @@ fn folder(
     base: Option<&Tree<'_>>,
     edits: &BTreeMap<String, Edit>,
     path: &str,
+    left_out: &mut Vec<LeftOut>,
 ) -> Result<Option<Oid>, SourceError> {
     let writing = git_error("writing the changed tree");
     let mut builder = repository.treebuilder(base).map_err(&writing)?;
@@ -84,7 +86,7 @@ fn folder(
     for (name, edit) in edits {
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
         let present = builder.get(name).map_err(&writing)?.map(|entry| (entry.kind(), entry.id()));
-        match becomes(repository, present, edit, &path)? {
+        match becomes(repository, present, edit, &path, left_out)? {
             Outcome::Stays => {}
             Outcome::Goes => builder.remove(name).map_err(&writing)?,
             Outcome::Is(id, mode) => {
@@ -117,10 +119,12 @@ fn becomes(
     present: Option<(Option<ObjectType>, Oid)>,
     edit: &Edit,
     path: &str,
+    left_out: &mut Vec<LeftOut>,
 ) -> Result<Outcome, SourceError> {
     let writing = git_error("writing the changed tree");
     if matches!(present, Some((Some(ObjectType::Commit), _))) {
-        return Err(SourceError::Input(format!("{path} is a submodule, which cannot change")));
+        left_out.push(LeftOut { path: path.to_owned(), reason: "a submodule, which cannot change".into() });
+        return Ok(Outcome::Stays);
     }
     if let Some(Leaf::File { id, mode }) = edit.leaf {
         return if edit.adds_below() {
@@ -139,7 +143,7 @@ fn becomes(
     if edit.below.is_empty() {
         return Ok(if goes { Outcome::Goes } else { Outcome::Stays });
     }
-    Ok(match folder(repository, tree.as_ref(), &edit.below, path)? {
+    Ok(match folder(repository, tree.as_ref(), &edit.below, path, left_out)? {
         Some(id) => Outcome::Is(id, 0o040_000),
         None if goes || tree.is_some() => Outcome::Goes,
         None => Outcome::Stays,

@@ -8,6 +8,7 @@ use url::Url;
 use super::{
     engine::{git_error, io_error},
     history,
+    kept_packs::packs_in,
     store::Store,
     transport::Session,
 };
@@ -32,7 +33,7 @@ pub(super) fn fetch(
     let mut remote = repository.remote_anonymous(url.as_str()).map_err(&fetching)?;
     let packs_dir = store.dir().join("objects/pack");
     remove_leftovers(&packs_dir)?;
-    let packs = || history::packs_in(&packs_dir);
+    let packs = || packs_in(&packs_dir);
     let is_new = packs()?.is_empty();
     let mut trunk_packs = None;
     let fetched = session.run(

@@ -1,9 +1,9 @@
 //! Reachable history as packs that agents borrow objects from (`git log`, `git blame`).
 //!
-//! A pack holds what the base commit reaches and nothing else: no later commit, no other branch. libgit2
+//! The packs hold what the base commit reaches and nothing else: no later commit, no other branch. libgit2
 //! cannot reuse the deltas of packs it has, so packing a long history takes about a minute. Therefore packs
-//! are kept beside the mirror, an *entry* a base commit, and serve again: for the same commit, and for every
-//! later one, which adds only what is new. The first entry of a mirror comes for nothing from its first fetch.
+//! are kept (`kept_packs`) and serve again: for the same commit, and for every later one, which adds only what
+//! is new. The first entry of a mirror comes for nothing from its first fetch.
 
 use std::{
     collections::HashSet,
@@ -12,32 +12,21 @@ use std::{
 };
 
 use git2::{ObjectType, Odb, Oid, Repository, Sort};
-use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     engine::{check, git_error, io_error},
+    kept_packs::{Draft, Entry, Label, entries, packs_in, tidy, total},
     store::Store,
 };
 use crate::method::ports::{History, SourceError};
 
-/// Entries that a mirror keeps; the oldest go first.
-const MAX_ENTRIES: usize = 8;
-/// The file that makes a folder of packs an entry.
-const LABEL: &str = "label.json";
 /// Packs of one entry, after which a new one starts afresh: every pack slows git down.
 const MAX_PACKS: usize = 12;
-
-/// What an entry says of itself, beside its packs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Label {
-    /// Where the source's own history was cut off when this was packed.
-    source_shallow: Vec<String>,
-    /// Where the packed history is cut off: commits whose parents are not there.
-    shallow: Vec<String>,
-    /// Said to agents.
-    note: Option<String>,
-}
+/// Of the limit, the share that a fresh cut may fill, so that later commits can be added.
+const FILL: f64 = 0.9;
+/// Rounds of packing less and less before only the base commit is packed.
+const MAX_ROUNDS: usize = 4;
 
 /// Packs and the commits at which their history ends.
 pub(super) struct Packed {
@@ -45,24 +34,8 @@ pub(super) struct Packed {
     pub shallow: Vec<Oid>,
 }
 
-struct Entry {
-    dir: PathBuf,
-    label: Label,
-}
-
-impl Entry {
-    fn open(dir: PathBuf) -> Option<Self> {
-        let label = fs::read(dir.join(LABEL)).ok()?;
-        Some(Self { dir, label: serde_json::from_slice(&label).ok()? })
-    }
-
-    fn packs(&self) -> Result<Vec<PathBuf>, SourceError> {
-        packs_in(&self.dir.join("pack"))
-    }
-}
-
 /// Packs the history of `base` below `into`: all of it where it fits into `max_bytes`, else as many of its
-/// newest commits as fit, and at least the base commit itself.
+/// newest commits as fit, and at least the base commit itself. Only called by one at a time on a mirror.
 pub(super) fn pack(
     store: &Store,
     base: Oid,
@@ -70,137 +43,196 @@ pub(super) fn pack(
     max_bytes: u64,
     token: &CancellationToken,
 ) -> Result<Packed, SourceError> {
-    sweep(store)?;
-    let entry = match entry_for(store, base, max_bytes)? {
+    tidy(store)?;
+    let packing = Packing { store, repository: store.repository()?, base, max_bytes, token };
+    let entry = match packing.grown()? {
         Some(entry) => entry,
-        None => build(store, base, max_bytes, token)?,
+        None => packing.fresh()?,
     };
     let copying = io_error("copying the history");
     let target = into.join("pack");
     fs::create_dir_all(&target).map_err(&copying)?;
-    for pack in entry.packs()? {
-        for file in [pack.with_extension("idx"), pack] {
-            // A copy, no link: what a sandbox sees must not be a file that later runs read.
-            let name = file.file_name().unwrap_or_default();
-            fs::copy(&file, target.join(name)).map_err(&copying)?;
-        }
+    for file in entry.packs()?.into_iter().flat_map(|pack| [pack.with_extension("idx"), pack]) {
+        // A copy, no link: what a sandbox sees must not be a file that later runs read.
+        fs::copy(&file, target.join(file.file_name().unwrap_or_default())).map_err(&copying)?;
     }
-    prune(store)?;
-    let shallow = entry.label.shallow.iter().map(|id| Oid::from_str(id)).collect::<Result<_, _>>();
-    Ok(Packed {
-        history: History { objects: into.to_owned(), note: entry.label.note },
-        shallow: shallow.map_err(git_error("reading the packed history"))?,
-    })
+    let shallow = entry.label.shallow()?;
+    Ok(Packed { history: History { objects: into.to_owned(), note: entry.label.note }, shallow })
 }
 
-/// Makes the packs of a mirror's first fetch an entry, where they are the history of `tip` exactly.
+/// Keeps the packs of a mirror's first fetch as the history of `tip`, where they are that and nothing else.
 pub(super) fn adopt(store: &Store, tip: Oid, packs: &[PathBuf]) -> Result<(), SourceError> {
-    let adopting = git_error("reading the fetched history");
-    let label = complete_label(store)?;
+    let reading = git_error("reading the fetched history");
     let draft = Draft::new(store)?;
     draft.link(packs)?;
-    let repository = store.repository()?;
-    let reachable = commits(&repository, tip, None)?.into_iter().collect::<HashSet<_>>();
-    let odb = Odb::new().map_err(&adopting)?;
-    let path =
-        draft.0.path().to_str().ok_or_else(|| SourceError::Git("the cache folder is not UTF-8".into()))?;
-    odb.add_disk_alternate(path).map_err(&adopting)?;
-    let (mut found, mut strange) = (0, false);
-    odb.foreach(|id| {
+    let reachable: HashSet<Oid> = commits(&store.repository()?, tip, None)?.into_iter().collect();
+    let odb = Odb::new().map_err(&reading)?;
+    odb.add_disk_alternate(&draft.objects().to_string_lossy()).map_err(&reading)?;
+    let mut found = HashSet::new();
+    let each = odb.foreach(|id| {
         if matches!(odb.read_header(*id), Ok((_, ObjectType::Commit))) {
-            found += 1;
-            strange |= !reachable.contains(id);
+            found.insert(*id);
         }
-        !strange
-    })
-    .or_else(|error| if strange { Ok(()) } else { Err(adopting(error)) })?;
-    if !strange && found == reachable.len() {
-        draft.keep(store, &tip.to_string(), &label)?;
+        true
+    });
+    each.map_err(reading)?;
+    if found == reachable {
+        let shallow = store.shallow()?;
+        draft.keep(store, label(tip, None, &shallow, &shallow, source_note(&shallow)))?;
     }
     Ok(())
 }
 
-/// The entry of `base`, grown from that of an ancestor where there is one.
-fn entry_for(store: &Store, base: Oid, max_bytes: u64) -> Result<Option<Entry>, SourceError> {
-    let cut = Entry::open(folder(store).join(cut_name(base, max_bytes)));
-    let source_shallow = complete_label(store)?.source_shallow;
-    let is_current = |entry: &Entry| entry.label.source_shallow == source_shallow;
-    if let Some(cut) = cut.filter(is_current) {
-        return Ok(Some(cut));
-    }
-    let whole = Entry::open(folder(store).join(base.to_string())).filter(is_current);
-    match whole {
-        Some(whole) if total(&whole.packs()?)? <= max_bytes => Ok(Some(whole)),
-        _ => Ok(None),
-    }
-}
-
-fn build(store: &Store, base: Oid, max_bytes: u64, token: &CancellationToken) -> Result<Entry, SourceError> {
-    let repository = store.repository()?;
-    let draft = Draft::new(store)?;
-    let label = complete_label(store)?;
-    if let Some((ancestor, packs)) = nearest_ancestor(store, &repository, base, &label)? {
-        draft.link(&packs)?;
-        draft.add(&repository, base, Some(ancestor), token)?;
-        if total(&draft.packs()?)? <= max_bytes {
-            return draft.keep(store, &base.to_string(), &label);
-        }
-    }
-    let all = commits(&repository, base, None)?;
-    let mut kept = all.len();
-    for attempt in 0.. {
-        let boundary = boundary(&repository, &all[..kept])?;
-        let workshop = tempfile::tempdir_in(folder(store)).map_err(io_error("preparing the history"))?;
-        let shallow = [store.shallow()?, boundary].concat();
-        let view = store.view(workshop.path(), &shallow)?;
-        let draft = Draft::new(store)?;
-        let objects = draft.count(&view, base)?;
-        let expected = (objects as f64 * bytes_per_object(store)?) as u64;
-        let bytes = if kept > 1 && expected / 2 > max_bytes {
-            expected
-        } else {
-            draft.add(&view, base, None, token)?;
-            total(&draft.packs()?)?
-        };
-        if bytes <= max_bytes || kept == 1 {
-            if kept == all.len() {
-                return draft.keep(store, &base.to_string(), &label);
-            }
-            let seen = commits(&view, base, None)?.into_iter().collect::<HashSet<_>>();
-            let ends = shallow.iter().filter(|id| seen.contains(*id)).map(Oid::to_string);
-            let note = cut_note(&repository, &all, kept)?;
-            let label = Label { shallow: ends.collect(), note: Some(note), ..label };
-            return draft.keep(store, &cut_name(base, max_bytes), &label);
-        }
-        // A tree that is large by itself never fits: do not pack it over and over.
-        let share = if attempt < 4 { 0.9 * max_bytes as f64 / bytes as f64 } else { 0.0 };
-        kept = ((kept as f64 * share) as usize).clamp(1, kept - 1);
-    }
-    unreachable!("each round keeps fewer commits, and one commit ends it")
-}
-
-/// Of the whole entries, the one whose commit leads to `base` over the fewest commits.
-fn nearest_ancestor(
-    store: &Store,
-    repository: &Repository,
+struct Packing<'a> {
+    store: &'a Store,
+    repository: Repository,
     base: Oid,
-    label: &Label,
-) -> Result<Option<(Oid, Vec<PathBuf>)>, SourceError> {
-    let mut best: Option<(usize, Oid, Vec<PathBuf>)> = None;
-    for entry in entries(store)? {
-        let name = entry.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Ok(commit) = Oid::from_str(&name) else { continue };
-        let packs = entry.packs()?;
-        let fits = name.len() == 40 && entry.label == *label && packs.len() < MAX_PACKS;
-        if !fits || !repository.graph_descendant_of(base, commit).unwrap_or(false) {
-            continue;
+    max_bytes: u64,
+    token: &'a CancellationToken,
+}
+
+impl Packing<'_> {
+    /// The entry of the nearest ancestor with what is new since then, where that fits. The base itself counts
+    /// as an ancestor.
+    fn grown(&self) -> Result<Option<Entry>, SourceError> {
+        let source_shallow: Vec<String> = self.store.shallow()?.iter().map(Oid::to_string).collect();
+        let mut nearest: Option<(usize, Entry)> = None;
+        for entry in entries(self.store)? {
+            let commit = entry.label.commit()?;
+            let packs = entry.packs()?;
+            let is_small = total(&packs)? <= self.max_bytes;
+            let may_serve = match entry.label.cut_for {
+                // Cut to the base commit alone, it may be larger than the limit.
+                Some(bytes) => bytes == self.max_bytes && (is_small || commit == self.base),
+                None => is_small,
+            };
+            let fits = may_serve
+                && entry.label.source_shallow == source_shallow
+                && (commit == self.base || packs.len() < MAX_PACKS)
+                && self.is_ancestor(commit);
+            if !fits {
+                continue;
+            }
+            let distance = commits(&self.repository, self.base, Some(commit))?.len();
+            if nearest.as_ref().is_none_or(|(least, _)| distance < *least) {
+                nearest = Some((distance, entry));
+            }
         }
-        let distance = commits(repository, base, Some(commit))?.len();
-        if best.as_ref().is_none_or(|(nearest, ..)| distance < *nearest) {
-            best = Some((distance, commit, packs));
+        let Some((distance, entry)) = nearest else { return Ok(None) };
+        if distance == 0 {
+            return Ok(Some(entry));
+        }
+        let shallow = entry.label.shallow()?;
+        let (_workshop, view) = self.view(&shallow)?;
+        let draft = Draft::new(self.store)?;
+        draft.link(&entry.packs()?)?;
+        self.write(&view, Some(entry.label.commit()?), &draft)?;
+        if total(&draft.packs()?)? > self.max_bytes {
+            return Ok(None);
+        }
+        self.keep(draft, &view, &shallow).map(Some)
+    }
+
+    fn is_ancestor(&self, commit: Oid) -> bool {
+        commit == self.base || self.repository.graph_descendant_of(self.base, commit).unwrap_or(false)
+    }
+
+    /// Packs afresh, with fewer and fewer commits until it fits.
+    fn fresh(&self) -> Result<Entry, SourceError> {
+        let all = commits(&self.repository, self.base, None)?;
+        let bytes_per_object = bytes_per_object(self.store)?;
+        let mut kept = all.len();
+        let mut round = 0;
+        loop {
+            let shallow = [self.store.shallow()?, boundary(&self.repository, &all[..kept])?].concat();
+            let (_workshop, view) = self.view(&shallow)?;
+            // Far too much is not packed to find out.
+            let expected = (self.count(&view)? as f64 * bytes_per_object) as u64;
+            let bytes = if kept > 1 && expected / 2 > self.max_bytes {
+                expected
+            } else {
+                let draft = Draft::new(self.store)?;
+                self.write(&view, None, &draft)?;
+                let bytes = total(&draft.packs()?)?;
+                if bytes <= self.max_bytes || kept == 1 {
+                    return self.keep(draft, &view, &shallow);
+                }
+                bytes
+            };
+            // A tree that is large by itself never fits.
+            round += 1;
+            let share = if round < MAX_ROUNDS { FILL * self.max_bytes as f64 / bytes as f64 } else { 0.0 };
+            kept = ((kept as f64 * share) as usize).clamp(1, kept - 1);
         }
     }
-    Ok(best.map(|(_, commit, packs)| (commit, packs)))
+
+    /// The mirror's objects as a repository of their own whose history ends at `shallow`, for as long as the
+    /// folder lives.
+    fn view(&self, shallow: &[Oid]) -> Result<(tempfile::TempDir, Repository), SourceError> {
+        let workshop = tempfile::tempdir().map_err(io_error("preparing the history"))?;
+        let view = self.store.view(workshop.path(), shallow)?;
+        Ok((workshop, view))
+    }
+
+    fn count(&self, view: &Repository) -> Result<usize, SourceError> {
+        let packing = git_error("packing the history");
+        let mut builder = view.packbuilder().map_err(&packing)?;
+        builder.insert_walk(&mut walk(view, self.base, None)?).map_err(&packing)?;
+        Ok(builder.object_count())
+    }
+
+    /// Packs what the base reaches in `view` and `without` does not.
+    fn write(&self, view: &Repository, without: Option<Oid>, into: &Draft) -> Result<(), SourceError> {
+        let packing = git_error("packing the history");
+        let mut builder = view.packbuilder().map_err(&packing)?;
+        builder.set_threads(0);
+        let token = self.token.clone();
+        builder.set_progress_callback(move |_, _, _| !token.is_cancelled()).map_err(&packing)?;
+        builder.insert_walk(&mut walk(view, self.base, without)?).map_err(&packing)?;
+        let written = builder.write(&into.objects().join("pack"), 0o644);
+        check(self.token)?;
+        written.map_err(packing)
+    }
+
+    fn keep(&self, draft: Draft, view: &Repository, shallow: &[Oid]) -> Result<Entry, SourceError> {
+        let kept = commits(view, self.base, None)?;
+        let all = commits(&self.repository, self.base, None)?.len();
+        let source_shallow = self.store.shallow()?;
+        let label = if kept.len() == all {
+            label(self.base, None, &source_shallow, &source_shallow, source_note(&source_shallow))
+        } else {
+            let seen: HashSet<&Oid> = kept.iter().collect();
+            let ends: Vec<Oid> = shallow.iter().filter(|id| seen.contains(id)).copied().collect();
+            let note = cut_note(view, &kept, all)?;
+            label(self.base, Some(self.max_bytes), &source_shallow, &ends, Some(note))
+        };
+        draft.keep(self.store, label)
+    }
+}
+
+fn label(
+    commit: Oid,
+    cut_for: Option<u64>,
+    source_shallow: &[Oid],
+    shallow: &[Oid],
+    note: Option<String>,
+) -> Label {
+    let text = |ids: &[Oid]| ids.iter().map(Oid::to_string).collect();
+    let (source_shallow, shallow) = (text(source_shallow), text(shallow));
+    Label { commit: commit.to_string(), cut_for, source_shallow, shallow, note }
+}
+
+fn source_note(shallow: &[Oid]) -> Option<String> {
+    (!shallow.is_empty()).then(|| "git history is cut off: the source is a shallow clone".into())
+}
+
+fn cut_note(view: &Repository, kept: &[Oid], all: usize) -> Result<String, SourceError> {
+    let oldest = kept.last().map(|id| view.find_commit(*id)).transpose();
+    let oldest =
+        oldest.map_err(git_error("walking the history"))?.map_or(0, |commit| commit.time().seconds());
+    let date = jiff::Timestamp::from_second(oldest).unwrap_or_default().strftime("%Y-%m-%d");
+    let kept = kept.len();
+    Ok(format!("git history is cut off to save space: it holds {kept} of {all} commits, back to {date}"))
 }
 
 /// Commits that `base` reaches and `without` does not, newest first by commit date.
@@ -231,148 +263,6 @@ fn boundary(repository: &Repository, kept: &[Oid]) -> Result<Vec<Oid>, SourceErr
         }
     }
     Ok(ends)
-}
-
-fn cut_note(repository: &Repository, all: &[Oid], kept: usize) -> Result<String, SourceError> {
-    let oldest = repository.find_commit(all[kept - 1]).map_err(git_error("walking the history"))?;
-    let date = jiff::Timestamp::from_second(oldest.time().seconds()).unwrap_or_default();
-    Ok(format!(
-        "git history is cut off to save space: it holds {kept} of {} commits, back to {}",
-        all.len(),
-        date.strftime("%Y-%m-%d")
-    ))
-}
-
-fn complete_label(store: &Store) -> Result<Label, SourceError> {
-    let shallow: Vec<String> = store.shallow()?.iter().map(Oid::to_string).collect();
-    let note =
-        (!shallow.is_empty()).then(|| "git history is cut off: the source is a shallow clone".to_owned());
-    Ok(Label { source_shallow: shallow.clone(), shallow, note })
-}
-
-/// An entry in the making.
-struct Draft(tempfile::TempDir);
-
-impl Draft {
-    fn new(store: &Store) -> Result<Self, SourceError> {
-        let preparing = io_error("preparing the history");
-        fs::create_dir_all(folder(store)).map_err(&preparing)?;
-        let dir = tempfile::tempdir_in(folder(store)).map_err(&preparing)?;
-        fs::create_dir(dir.path().join("pack")).map_err(&preparing)?;
-        Ok(Self(dir))
-    }
-
-    fn packs(&self) -> Result<Vec<PathBuf>, SourceError> {
-        packs_in(&self.0.path().join("pack"))
-    }
-
-    fn link(&self, packs: &[PathBuf]) -> Result<(), SourceError> {
-        for pack in packs {
-            for file in [pack.with_extension("idx"), pack.clone()] {
-                let target = self.0.path().join("pack").join(file.file_name().unwrap_or_default());
-                fs::hard_link(&file, target).map_err(io_error("keeping the packed history"))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn count(&self, view: &Repository, base: Oid) -> Result<usize, SourceError> {
-        let packing = git_error("packing the history");
-        let mut builder = view.packbuilder().map_err(&packing)?;
-        builder.insert_walk(&mut walk(view, base, None)?).map_err(&packing)?;
-        Ok(builder.object_count())
-    }
-
-    /// Packs what `base` reaches and `without` does not.
-    fn add(
-        &self,
-        repository: &Repository,
-        base: Oid,
-        without: Option<Oid>,
-        token: &CancellationToken,
-    ) -> Result<(), SourceError> {
-        let packing = git_error("packing the history");
-        let mut builder = repository.packbuilder().map_err(&packing)?;
-        builder.set_threads(0);
-        let going_on = token.clone();
-        builder.set_progress_callback(move |_, _, _| !going_on.is_cancelled()).map_err(&packing)?;
-        builder.insert_walk(&mut walk(repository, base, without)?).map_err(&packing)?;
-        let written = builder.write(&self.0.path().join("pack"), 0o644);
-        check(token)?;
-        written.map_err(packing)
-    }
-
-    /// Makes it an entry, at once and as a whole.
-    fn keep(self, store: &Store, name: &str, label: &Label) -> Result<Entry, SourceError> {
-        let keeping = io_error("keeping the packed history");
-        let text = serde_json::to_vec(label).expect("strings are valid JSON");
-        fs::write(self.0.path().join(LABEL), text).map_err(&keeping)?;
-        let dir = folder(store).join(name);
-        if dir.exists() {
-            fs::remove_dir_all(&dir).map_err(&keeping)?;
-        }
-        fs::rename(self.0.keep(), &dir).map_err(keeping)?;
-        Ok(Entry { dir, label: label.clone() })
-    }
-}
-
-fn folder(store: &Store) -> PathBuf {
-    store.dir().join("history")
-}
-
-fn cut_name(base: Oid, max_bytes: u64) -> String {
-    format!("{base}-{max_bytes}")
-}
-
-fn entries(store: &Store) -> Result<Vec<Entry>, SourceError> {
-    let reading = io_error("reading the packed histories");
-    let mut found = Vec::new();
-    for dir in fs::read_dir(folder(store)).map_err(&reading)? {
-        found.extend(Entry::open(dir.map_err(&reading)?.path()));
-    }
-    Ok(found)
-}
-
-fn prune(store: &Store) -> Result<(), SourceError> {
-    let mut all = entries(store)?;
-    all.sort_by_key(|entry| fs::metadata(entry.dir.join(LABEL)).and_then(|m| m.modified()).ok());
-    let excess = all.len().saturating_sub(MAX_ENTRIES);
-    for entry in &all[..excess] {
-        fs::remove_dir_all(&entry.dir).map_err(io_error("dropping an old packed history"))?;
-    }
-    Ok(())
-}
-
-/// Removes drafts of a process that was killed. Whoever packs holds the lock, so none is in use.
-fn sweep(store: &Store) -> Result<(), SourceError> {
-    let sweeping = io_error("removing unfinished histories");
-    fs::create_dir_all(folder(store)).map_err(&sweeping)?;
-    for dir in fs::read_dir(folder(store)).map_err(&sweeping)? {
-        let dir = dir.map_err(&sweeping)?.path();
-        if !dir.join(LABEL).exists() {
-            fs::remove_dir_all(dir).map_err(&sweeping)?;
-        }
-    }
-    Ok(())
-}
-
-/// The `.pack` files of a folder, in the order of their names.
-pub(super) fn packs_in(dir: &Path) -> Result<Vec<PathBuf>, SourceError> {
-    let reading = io_error("reading packs");
-    let mut packs = Vec::new();
-    for file in fs::read_dir(dir).map_err(&reading)? {
-        let path = file.map_err(&reading)?.path();
-        if path.extension().is_some_and(|extension| extension == "pack") {
-            packs.push(path);
-        }
-    }
-    packs.sort();
-    Ok(packs)
-}
-
-fn total(packs: &[PathBuf]) -> Result<u64, SourceError> {
-    let sizes = packs.iter().map(|pack| fs::metadata(pack).map(|meta| meta.len()));
-    sizes.sum::<Result<u64, _>>().map_err(io_error("reading packs"))
 }
 
 /// What an object takes in the packs that there are, on average.

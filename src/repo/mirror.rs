@@ -97,10 +97,7 @@ impl Mirror {
             let dir = settings.cache.join(web_name(url, settings.depth));
             let wanted = commit.clone();
             let found = blocking(move |_| {
-                if !dir.exists() {
-                    return Ok(None);
-                }
-                let store = Store::create(dir, None)?;
+                let Some(store) = Store::existing(dir) else { return Ok(None) };
                 let id = parse(&wanted)?;
                 let has_it = store.repository()?.find_commit(id).is_ok();
                 if has_it { CommitTree::new(store, id).map(Some) } else { Ok(None) }

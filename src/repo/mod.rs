@@ -15,6 +15,7 @@ mod engine;
 mod failure;
 mod fetch;
 mod history;
+mod kept_packs;
 mod lock;
 mod mirror;
 mod patch;

@@ -22,13 +22,21 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Creates what is missing of it.
+    /// Creates the repository where there is none yet. Only called under the mirror's lock.
     pub(super) fn create(dir: PathBuf, borrowed: Option<PathBuf>) -> Result<Self, SourceError> {
         init();
-        Repository::init_bare(&dir).map_err(git_error("creating the mirror"))?;
         let store = Self { dir, borrowed };
-        store.repository()?;
+        if store.repository().is_err() {
+            Repository::init_bare(&store.dir).map_err(git_error("creating the mirror"))?;
+            store.repository()?;
+        }
         Ok(store)
+    }
+
+    /// The repository in `dir`, if there is one.
+    pub(super) fn existing(dir: PathBuf) -> Option<Self> {
+        let store = Self { dir, borrowed: None };
+        store.repository().is_ok().then_some(store)
     }
 
     /// A handle of one's own, for one thread.
@@ -74,27 +82,31 @@ impl Store {
 
     /// Where the history of the source itself is cut off.
     pub(super) fn shallow(&self) -> Result<Vec<git2::Oid>, SourceError> {
-        let text = match fs::read_to_string(self.dir.join("shallow")) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(io_error("reading the mirror")(error)),
-        };
+        let text = read_if_any(&self.dir.join("shallow")).map_err(io_error("reading the mirror"))?;
+        let text = text.unwrap_or_default();
         let ids = text.lines().map(git2::Oid::from_str).collect::<Result<_, _>>();
         ids.map_err(git_error("reading the mirror's shallow file"))
     }
 
-    /// Takes over where the history of the source on this machine is cut off.
+    /// Takes over where the history of the source on this machine is cut off. Only called under the mirror's
+    /// lock; an unchanged file is left alone, since others may be reading it.
     pub(super) fn copy_shallow(&self, source: &Path) -> Result<(), SourceError> {
         let copying = io_error("reading the repository's shallow file");
         let target = self.dir.join("shallow");
-        match fs::read(source) {
-            Ok(text) => fs::write(target, text).map_err(copying),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => match fs::remove_file(target) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(copying(error)),
-                _ => Ok(()),
-            },
-            Err(error) => Err(copying(error)),
+        let (theirs, ours) =
+            (read_if_any(source).map_err(&copying)?, read_if_any(&target).map_err(&copying)?);
+        match theirs {
+            theirs if theirs == ours => Ok(()),
+            Some(text) => fs::write(target, text).map_err(copying),
+            None => fs::remove_file(target).map_err(copying),
         }
+    }
+}
+
+fn read_if_any(path: &Path) -> std::io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
     }
 }
 

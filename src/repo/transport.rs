@@ -19,14 +19,15 @@ use std::{
 };
 
 use base64::Engine as _;
+use bytes::{Buf, Bytes};
 use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Transport};
 use reqwest::{
-    StatusCode,
-    blocking::{Client, Response},
+    Client, Response, StatusCode,
     header::{self, HeaderValue},
     redirect::Policy,
 };
 use secrecy::{ExposeSecret, SecretString};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -78,6 +79,8 @@ pub(super) struct Limits {
 pub(super) struct Session {
     url: Url,
     client: Client,
+    /// Runs requests, while the thread of the transfer waits.
+    runtime: Handle,
     authorization: Option<HeaderValue>,
     limits: Limits,
     started: Instant,
@@ -87,6 +90,7 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Only called on a blocking thread of a tokio runtime.
     pub(super) fn new(
         url: &Url,
         credential: Option<&Credential>,
@@ -100,9 +104,7 @@ impl Session {
             // GitHub serves the smart protocol to agents that call themselves git.
             .user_agent(concat!("git/2.0 (acquire ", env!("CARGO_PKG_VERSION"), ")"))
             .redirect(Policy::none())
-            .referer(false)
-            .timeout(limits.max_silence)
-            .connect_timeout(limits.max_silence);
+            .referer(false);
         if is_loopback(url) {
             client = client.no_proxy();
         }
@@ -110,6 +112,7 @@ impl Session {
         Ok(Arc::new(Self {
             url: url.clone(),
             client,
+            runtime: Handle::current(),
             authorization: credential.and_then(|c| c.header_for(url)),
             limits,
             started: Instant::now(),
@@ -159,15 +162,28 @@ impl Session {
         }
     }
 
+    /// Waits for the server within the limits, and no longer than somebody waits for this transfer.
+    fn wait<T>(&self, reply: impl Future<Output = reqwest::Result<T>>) -> Result<T, Failure> {
+        let left = self.limits.max_time.saturating_sub(self.started.elapsed());
+        let patience = left.min(self.limits.max_silence);
+        self.runtime.block_on(async {
+            tokio::select! {
+                () = self.token.cancelled() => Err(Failure::Cancelled),
+                reply = tokio::time::timeout(patience, reply) => match reply {
+                    Ok(reply) => reply.map_err(|error| failure_of(&error)),
+                    Err(_) if patience == left => Err(Failure::TooSlow(self.limits.max_time)),
+                    Err(_) => Err(Failure::Silent(self.limits.max_silence)),
+                },
+            }
+        })
+    }
+
     /// Keeps the first failure; later ones follow from it.
     fn fail(&self, failure: Failure) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
     }
 
     fn send(&self, service: Service, body: Vec<u8>) -> Result<Response, Failure> {
-        if let Some(failure) = self.overstepped() {
-            return Err(failure);
-        }
         let (name, is_listing) = match service {
             Service::UploadPackLs => ("git-upload-pack", true),
             Service::UploadPack => ("git-upload-pack", false),
@@ -186,7 +202,7 @@ impl Session {
         if let Some(value) = &self.authorization {
             request = request.header(header::AUTHORIZATION, value.clone());
         }
-        let response = request.send().map_err(|error| self.failure_of(&error))?;
+        let response = self.wait(request.send())?;
         self.judge(response, &expected)
     }
 
@@ -207,16 +223,10 @@ impl Session {
             status => Err(Failure::Status { status: status.as_u16() }),
         }
     }
+}
 
-    fn failure_of(&self, error: &reqwest::Error) -> Failure {
-        if error.is_timeout() {
-            Failure::Silent(self.limits.max_silence)
-        } else if error.is_connect() {
-            Failure::Unreachable(causes(error))
-        } else {
-            Failure::Broken(causes(error))
-        }
-    }
+fn failure_of(error: &reqwest::Error) -> Failure {
+    if error.is_connect() { Failure::Unreachable(causes(error)) } else { Failure::Broken(causes(error)) }
 }
 
 /// The innermost cause says most; the outer ones repeat the address.
@@ -271,7 +281,13 @@ impl SmartSubtransport for Wire {
             self.0.fail(Failure::WrongAddress);
             return Err(git2::Error::from_str("wrong address"));
         }
-        Ok(Box::new(Exchange { session: self.0.clone(), service, body: Vec::new(), response: None }))
+        Ok(Box::new(Exchange {
+            session: self.0.clone(),
+            service,
+            body: Vec::new(),
+            response: None,
+            rest: Bytes::new(),
+        }))
     }
 
     fn close(&self) -> Result<(), git2::Error> {
@@ -285,25 +301,28 @@ struct Exchange {
     service: Service,
     body: Vec<u8>,
     response: Option<Response>,
+    /// Received and not read yet.
+    rest: Bytes,
 }
 
 impl Exchange {
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, Failure> {
+        let session = &self.session;
         let response = match &mut self.response {
             Some(response) => response,
-            none => none.insert(self.session.send(self.service, std::mem::take(&mut self.body))?),
+            none => none.insert(session.send(self.service, std::mem::take(&mut self.body))?),
         };
-        let read = response.read(into).map_err(|error| {
-            match error.get_ref().and_then(|inner| inner.downcast_ref::<reqwest::Error>()) {
-                Some(inner) => self.session.failure_of(inner),
-                None => Failure::Broken(shown(&error.to_string())),
+        while self.rest.is_empty() {
+            let Some(chunk) = session.wait(response.chunk())? else { return Ok(0) };
+            session.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+            if let Some(failure) = session.overstepped() {
+                return Err(failure);
             }
-        })?;
-        self.session.received.fetch_add(read as u64, Ordering::Relaxed);
-        match self.session.overstepped() {
-            Some(failure) => Err(failure),
-            None => Ok(read),
+            self.rest = chunk;
         }
+        let read = self.rest.len().min(into.len());
+        self.rest.copy_to_slice(&mut into[..read]);
+        Ok(read)
     }
 }
 

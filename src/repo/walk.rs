@@ -49,11 +49,9 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Whether it may be written to a file system: S-22 but for the one rule that names be UTF-8, since Linux
-    /// does not mind and such repositories exist. Submodules are never written (S-57).
+    /// Whether it may be written to a file system. Submodules never are (S-57).
     pub(super) fn is_writable(&self) -> bool {
-        let has_safe_name = RepoPath::parse(&String::from_utf8_lossy(&self.path)).is_ok();
-        has_safe_name && self.is_unique && self.kind != Kind::Submodule
+        RepoPath::check_writable(&self.path).is_ok() && self.is_unique && self.kind != Kind::Submodule
     }
 }
 

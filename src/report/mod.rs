@@ -1,3 +1,4 @@
+//! Every word that users read.
 //!
 //! Values in, values out; one function a text. Invariants
 //! - Text from models, issues and providers is made inert before it stands in markdown: it notifies nobody,
@@ -7,11 +8,12 @@
 mod comment;
 mod fit;
 #[cfg(test)]
-mod fixtures;
+mod fixture_tests;
 #[cfg(test)]
-mod hostile;
+mod hostile_tests;
 mod inert;
 mod markdown;
+pub mod preparing;
 mod pull_request;
 mod terminal;
 mod words;
@@ -31,6 +33,11 @@ pub fn named_but_missing(name: &str) -> String {
         "The answer names {}, which does not exist at this commit.",
         markdown::code_span(&words::cut(name, MAX_NAME_CHARS))
     )
+}
+
+/// What hidden parts were taken out of the issue before a model read it.
+pub fn removed_from_issue(removed: &impl std::fmt::Display) -> String {
+    format!("Taken out of the issue before a model read it, since people do not see it: {removed}.")
 }
 
 /// What the history that agents see holds, as the end of a sentence about the repository.

@@ -150,11 +150,23 @@ const STOPPED: &str = "A limit on steps, money or time, or replies that could no
 
 fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
+    let nothing = input.resolved.left_out.is_empty();
     if input.resolved.submitted {
-        pieces.push(Piece::Text("**The Resolver changed nothing.** Its reason:".to_owned()));
+        let lead = if nothing {
+            "**The Resolver changed nothing.** Its reason:"
+        } else {
+            "**No patch.** Nothing that the Resolver changed can be part of one; what it is, stands under \
+             \u{201c}Left out\u{201d}. Its summary:"
+        };
+        pieces.push(Piece::Text(lead.to_owned()));
         pieces.extend(summary(input, "It gave none."));
     } else {
-        pieces.push(Piece::Text(format!("**No patch.** {STOPPED} By then it had changed nothing.")));
+        let then = if nothing {
+            "By then it had changed nothing."
+        } else {
+            "What it had changed by then is left out."
+        };
+        pieces.push(Piece::Text(format!("**No patch.** {STOPPED} {then}")));
     }
     if !input.resolved.tests.is_empty() {
         pieces.push(tests(&input.resolved.tests));

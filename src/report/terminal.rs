@@ -8,17 +8,22 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::{
-    domain::PatchSummary,
+    domain::{Knowledge, PatchSummary},
     gate::shown,
     method::ports::{CommandExit, CommandOutcome},
     store::{Outcome, RunSummary},
 };
 
-use super::words::{counted, duration, money, tokens};
+use super::words::{Checks, counted, duration, money, tokens};
 
-/// The end of a run: what came of it, where it lies, what to do next.
-pub fn ending(run: &RunSummary, folder: &Path) -> String {
+/// The end of a run: what came of it, where it lies, what to do next. `can_go_on`: whether `--resume` may end
+/// otherwise.
+pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, folder: &Path, can_go_on: bool) -> String {
     let mut paragraphs = vec![outcome(run)];
+    if let Some(knowledge) = knowledge {
+        let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
+        paragraphs.push(format!("Citations looked up: {}.", Checks::of(citations).words()));
+    }
     let total = run.total;
     if total.tokens.total() > 0 {
         // A run without a price costs nothing that is known.
@@ -27,7 +32,7 @@ pub fn ending(run: &RunSummary, folder: &Path) -> String {
         paragraphs.push(format!("Spent: {money}, {time}, {}.", tokens(total.tokens)));
     }
     paragraphs.push(files(run, folder));
-    paragraphs.extend(next(run, folder));
+    paragraphs.extend(next(run, folder, can_go_on));
     paragraphs.join("\n\n")
 }
 
@@ -79,7 +84,7 @@ fn ended_well(run: &RunSummary) -> bool {
     matches!(run.outcome, Outcome::Patch | Outcome::NoPatch | Outcome::KnowledgeOnly)
 }
 
-fn next(run: &RunSummary, folder: &Path) -> Option<String> {
+fn next(run: &RunSummary, folder: &Path, can_go_on: bool) -> Option<String> {
     let patch = shell_word(&shown_path(&folder.join("patch.diff")));
     match run.outcome {
         Outcome::Patch if run.repo.contains("://") => {
@@ -88,22 +93,11 @@ fn next(run: &RunSummary, folder: &Path) -> Option<String> {
         Outcome::Patch => {
             Some(format!("To apply it:\n  git -C {} apply {patch}", shell_word(&shown::text(&run.repo))))
         }
-        Outcome::Failed | Outcome::Cancelled if can_go_on(run) => Some(format!(
+        Outcome::Failed | Outcome::Cancelled if can_go_on => Some(format!(
             "To go on from where it stopped (what is finished is not paid again):\n  acquire solve --resume {}",
             shell_word(&shown_path(folder))
         )),
         _ => None,
-    }
-}
-
-/// Whether a run that ended early could end otherwise if it went on.
-fn can_go_on(run: &RunSummary) -> bool {
-    let class = run.error.as_ref().map_or("", |error| error.class.as_str());
-    match class {
-        // Ended before there was anything to go on with, or would end the same way again.
-        "usage" | "start" | "no_questions" => false,
-        "cancelled" => !run.stages.is_empty(),
-        _ => true,
     }
 }
 
@@ -122,8 +116,11 @@ fn shell_word(text: &str) -> String {
 }
 
 pub struct DemoInput<'a> {
+    pub knowledge: Option<&'a Knowledge>,
     pub summary: &'a RunSummary,
     pub folder: &'a Path,
+    /// Whether the run could go on after it ended early.
+    pub can_go_on: bool,
     /// See [`recorded_with`].
     pub recorded: String,
     /// Markdown, as in `comment.md`.
@@ -154,7 +151,10 @@ pub fn demo(input: &DemoInput<'_>) -> String {
          sandbox, every check of a citation, the tests.",
         shown::text(&input.recorded)
     );
-    parts.push(part("The run", &format!("{}\n\n{recorded}", ending(input.summary, input.folder))));
+    parts.push(part(
+        "The run",
+        &format!("{}\n\n{recorded}", ending(input.summary, input.knowledge, input.folder, input.can_go_on)),
+    ));
     parts.join("\n\n")
 }
 

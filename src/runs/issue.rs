@@ -6,13 +6,13 @@ use secrecy::SecretString;
 
 use crate::{
     domain::{Issue, RepoId},
-    gate::intake::{IntakeLimits, issue_from_file},
+    gate::intake::{IntakeError, IntakeLimits, admit_issue, issue_from_file},
     github::{IssueError, IssueReader, IssueRef},
 };
 
 use super::StartError;
 
-/// Reads an issue file; `gate` says what one may be.
+/// Reads an issue file that can be worked on; `gate` says what one may be.
 pub fn from_file(path: &Path) -> Result<Issue, StartError> {
     let limits = IntakeLimits::default();
     let told = |what: String, class| StartError::Usage { class, text: format!("{}: {what}", path.display()) };
@@ -22,17 +22,28 @@ pub fn from_file(path: &Path) -> Result<Issue, StartError> {
             "issue_unreadable",
         )
     };
+    let refused = |e: IntakeError| told(e.to_string(), e.class());
     let file = std::fs::File::open(path).map_err(unreadable)?;
+    let (size, limit) = (file.metadata().map_err(unreadable)?.len(), limits.file_bytes);
+    if size > limit as u64 {
+        return Err(refused(IntakeError::FileTooLarge {
+            bytes: size.try_into().unwrap_or(usize::MAX),
+            limit,
+        }));
+    }
+    // What is no file has no size, and files grow.
     let mut bytes = Vec::new();
-    file.take(limits.file_bytes as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    issue_from_file(&bytes, &limits).map_err(|e| told(e.to_string(), e.class()))
+    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let issue = issue_from_file(&bytes, &limits).map_err(refused)?;
+    admit_issue(&issue, &limits).map_err(refused)?;
+    Ok(issue)
 }
 
-/// Reads an issue of a GitHub. `repo` is what a plain number refers to; `token` belongs to its host alone.
+/// Reads an issue of a GitHub that can be worked on. `repo` is what a plain number refers to; `token` belongs to its host alone.
 pub async fn from_github(
     reference: &str,
     repo: Option<&RepoId>,
-    token: Option<SecretString>,
+    token: Option<(String, SecretString)>,
     api: Option<url::Url>,
 ) -> Result<Issue, StartError> {
     let reference = IssueRef::parse(reference).map_err(|e| StartError::usage("issue_reference", e))?;
@@ -51,10 +62,13 @@ pub async fn from_github(
     if let Some(api) = api {
         reader = reader.with_api(api);
     }
-    if let Some(token) = token {
-        reader = reader.with_token(&repo.web, token);
+    if let Some((web, token)) = token {
+        reader = reader.with_token(&web, token);
     }
-    reader.read(&repo, number).await.map_err(start_error)
+    let issue = reader.read(&repo, number).await.map_err(start_error)?;
+    admit_issue(&issue, &IntakeLimits::default())
+        .map_err(|e| StartError::Usage { class: e.class(), text: format!("{repo}/issues/{number}: {e}") })?;
+    Ok(issue)
 }
 
 fn start_error(error: IssueError) -> StartError {

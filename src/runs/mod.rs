@@ -35,12 +35,13 @@ use crate::{
         context::{RunContext, RunError},
         knowledge::{Nothing, QuestionsAndAnswers},
         ports::{
-            Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError, SourceTree,
-            StoreError,
+            Budget, Clock, Event, History, KnowledgeSource, Progress, Resolver, RunStore, SourceError,
+            SourceTree, StoreError,
         },
         resolver::AgentResolver,
         run::{RunReport, Strategy, run},
     },
+    report::{self, preparing},
     store::{ErrorSummary, IssueSummary, Outcome, Redactor, RunFolder, RunSummary, Usage},
 };
 
@@ -60,6 +61,12 @@ pub struct Host {
     pub clock: Arc<dyn Clock>,
     pub cancel: CancellationToken,
     pub random: Random,
+}
+
+impl Host {
+    fn say(&self, text: &str) {
+        self.progress.report(Event::Note { text: text.to_owned() });
+    }
 }
 
 /// Random bytes that a new run takes; values, so that tests are exact.
@@ -101,6 +108,12 @@ impl From<StoreError> for StartError {
 impl From<ConfigError> for StartError {
     fn from(error: ConfigError) -> Self {
         Self::usage("settings", error)
+    }
+}
+
+impl From<RunError> for StartError {
+    fn from(error: RunError) -> Self {
+        Self::failed(error.class(), error)
     }
 }
 
@@ -199,7 +212,7 @@ impl Begun {
         } else {
             RoleModels::of(&host.settings, &host.environment)?
         };
-        let models = parts::open_models(&roles, &self.replies, host)?;
+        let models = parts::open_models(&roles, &self.replies, host, &redactor(self.scanner.clone()))?;
         let started = host.clock.monotonic();
         let (inputs, tree) = tokio::select! {
             biased;
@@ -218,17 +231,36 @@ impl Begun {
             cancel: host.cancel.clone(),
             deadline: started + Duration::from_secs(host.settings.limits.run.seconds),
         };
-        let prepared = tokio::select! {
+        let gathered = tokio::select! {
             biased;
             () = host.cancel.cancelled() => Err(RunError::Cancelled),
-            prepared = self.prepare(&inputs, tree.clone(), folders) => prepared,
+            gathered = gather(tree.clone(), folders, host) => gathered,
+        };
+        // Not given up half-way: what an engine was asked to make must be known before it can be removed.
+        let prepared = match gathered {
+            Ok((history, harvester)) => {
+                host.say(preparing::STARTING_SANDBOXES);
+                let fact = report::history_fact(history.note.as_deref());
+                let opened = parts::open_sandboxes(
+                    &inputs.request,
+                    &inputs.run_id,
+                    tree.clone(),
+                    history,
+                    host,
+                    folders,
+                )
+                .await;
+                opened.map(|(sandboxes, notes)| Prepared { sandboxes, harvester, history: fact, notes })
+            }
+            Err(error) => Err(error),
         };
         let mut notes = admitted.notices.clone();
+        notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
         let (report, sandbox) = match prepared {
-            Ok(Prepared { sandboxes, harvester, history, note }) => {
-                notes.push(note);
+            Ok(Prepared { sandboxes, harvester, history, notes: of_sandboxes }) => {
+                notes.extend(of_sandboxes);
                 for text in &notes {
-                    host.progress.report(Event::Note { text: text.clone() });
+                    host.say(text);
                 }
                 let kind = sandboxes.kind();
                 let context = RunContext {
@@ -242,6 +274,7 @@ impl Begun {
                     symbols: Arc::new(SourceSymbols),
                     sandboxes,
                     harvester: Arc::new(harvester),
+                    scanner: self.scanner.clone(),
                     services,
                     history,
                     environment: String::new(),
@@ -292,6 +325,7 @@ impl Begun {
             IssueSource::File(path) => Some(issue::from_file(path)?),
             IssueSource::Reference(_) => None,
         };
+        self.host.say(preparing::READING_REPOSITORY);
         let mirror = parts::open_mirror(request, &self.host, folders).await?;
         let issue = match (from_file, &request.issue) {
             (Some(issue), _) => issue,
@@ -314,23 +348,6 @@ impl Begun {
         let value = serde_json::to_value(&inputs).map_err(|e| StartError::failed("run_state", e))?;
         self.folder.put_stage(INPUTS, &value).await?;
         Ok((inputs, tree))
-    }
-
-    async fn prepare(
-        &self,
-        inputs: &Inputs,
-        tree: Arc<dyn SourceTree>,
-        folders: &Folders,
-    ) -> Result<Prepared, RunError> {
-        let objects = folders.work.join("history");
-        let max_bytes = self.host.settings.git.history_mib << 20;
-        let history = tree.history(objects, max_bytes).await?;
-        let history_fact = crate::report::history_fact(history.note.as_deref());
-        let harvester = Harvester::new(&*tree, HarvestLimits::default()).await?;
-        let opened =
-            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, &self.host, folders)
-                .await?;
-        Ok(Prepared { sandboxes: opened.0, harvester, history: history_fact, note: opened.1 })
     }
 
     /// A run that ended before its first stage: its `run.json` says so.
@@ -364,6 +381,17 @@ impl Begun {
     }
 }
 
+/// Reads what the sandboxes and the harvest need of the repository.
+async fn gather(
+    tree: Arc<dyn SourceTree>,
+    folders: &Folders,
+    host: &Host,
+) -> Result<(History, Harvester), RunError> {
+    host.say(preparing::PACKING_HISTORY);
+    let history = tree.history(folders.work.join("history"), host.settings.git.history_mib << 20).await?;
+    Ok((history, Harvester::new(&*tree, HarvestLimits::default()).await?))
+}
+
 /// Name of the stage output that holds [`Inputs`].
 const INPUTS: &str = "inputs";
 
@@ -371,7 +399,7 @@ struct Prepared {
     sandboxes: Arc<dyn crate::method::ports::Sandboxes>,
     harvester: Harvester,
     history: String,
-    note: String,
+    notes: Vec<String>,
 }
 
 fn strategy(request: &Request) -> Strategy {
@@ -397,7 +425,7 @@ fn link(mut report: RunReport, links: Option<&RepoId>) -> RunReport {
     if let (Some(repo), Some(knowledge)) = (links, &mut report.knowledge) {
         let Knowledge { commit, pairs, .. } = knowledge;
         for citation in pairs.iter_mut().flat_map(|pair| &mut pair.answer.citations) {
-            citation.permalink = crate::report::permalink(repo, commit, citation);
+            citation.permalink = report::permalink(repo, commit, citation);
         }
     }
     report

@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::SignedDuration;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     config::{RoleModel, SandboxKind},
@@ -19,6 +19,7 @@ use crate::{
     model::{self, Header, Recorder, Recording, Replayer, Strictness},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     sandbox::{
+        CommandBudget,
         docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
         namespaces::{self, Namespaces},
     },
@@ -86,29 +87,24 @@ pub struct Repository {
     pub links: Option<RepoId>,
 }
 
-/// The secret in `GITHUB_TOKEN`, if any.
-pub fn github_token(host: &Host) -> Option<SecretString> {
-    host.environment
-        .variable("GITHUB_TOKEN")
-        .filter(|t| !t.trim().is_empty())
-        .map(|t| t.trim().to_owned().into())
+/// The secret in `GITHUB_TOKEN`, if any, and the one web host that it is sent to: github.com, or the GitHub
+/// Enterprise server that the operator names in `GITHUB_SERVER_URL`. What a user or an issue names is no
+/// reason to send it anywhere else.
+pub fn github_token(host: &Host) -> Option<(String, SecretString)> {
+    let token = host.environment.variable("GITHUB_TOKEN")?.trim();
+    let web = host.environment.variable("GITHUB_SERVER_URL").unwrap_or(GITHUB).trim_end_matches('/');
+    (!token.is_empty()).then(|| (web.to_owned(), token.to_owned().into()))
 }
 
-pub fn mirror_settings(
-    host: &Host,
-    folders: &Folders,
-    source: &Source,
-) -> Result<MirrorSettings, SourceError> {
+fn mirror_settings(host: &Host, folders: &Folders, source: &Source) -> Result<MirrorSettings, SourceError> {
     let git = &host.settings.git;
     let mut settings = MirrorSettings::new(folders.mirrors.clone());
     settings.max_bytes = git.max_mib << 20;
     settings.max_time = Duration::from_secs(git.seconds);
-    if let (Some(token), Source::Web(url)) = (github_token(host), source) {
-        // A GitHub Enterprise server is trusted with the token only when the operator says that it is one.
-        let web = host.environment.variable("GITHUB_SERVER_URL").unwrap_or(GITHUB);
-        if url.as_str().starts_with(&format!("{}/", web.trim_end_matches('/'))) {
-            settings.credential = Some(Credential::new(web, token)?);
-        }
+    if let (Some((web, token)), Source::Web(url)) = (github_token(host), source)
+        && url.as_str().starts_with(&format!("{web}/"))
+    {
+        settings.credential = Some(Credential::new(&web, token)?);
     }
     Ok(settings)
 }
@@ -148,7 +144,7 @@ pub async fn open_sandboxes(
     history: History,
     host: &Host,
     folders: &Folders,
-) -> Result<(Arc<dyn Sandboxes>, String), RunError> {
+) -> Result<(Arc<dyn Sandboxes>, Vec<String>), RunError> {
     let settings = &host.settings.sandbox;
     let docker = match request.sandbox {
         SandboxKind::Docker => true,
@@ -163,6 +159,7 @@ pub async fn open_sandboxes(
             pids: settings.pids.into(),
             workspace_bytes: settings.workspace_mib.map(mib),
             tmp_bytes: mib(settings.tmp_mib),
+            budget: CommandBudget::default(),
         };
         let program = std::env::current_exe().map_err(|e| {
             SandboxError::Unavailable(format!("this program's own file cannot be found: {e}"))
@@ -174,7 +171,7 @@ pub async fn open_sandboxes(
         } else {
             "Sandbox: namespaces. Fit for your own repositories only."
         };
-        return Ok((Arc::new(sandboxes), note.into()));
+        return Ok((Arc::new(sandboxes), vec![note.into()]));
     }
     let image = request.image.clone().unwrap_or_else(|| settings.image.clone());
     let alive = folders.alive.clone();
@@ -203,8 +200,9 @@ pub async fn open_sandboxes(
         reap_every: REAP_EVERY,
     })
     .await?;
-    let note = format!("Sandbox: Docker, image {image} ({}).", sandboxes.image_id());
-    Ok((Arc::new(sandboxes), note))
+    let mut notes = vec![format!("Sandbox: Docker, image {image} ({}).", sandboxes.image_id())];
+    notes.extend(sandboxes.notes());
+    Ok((Arc::new(sandboxes), notes))
 }
 
 /// This installation's name, made when it is first needed.
@@ -235,7 +233,12 @@ fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
 }
 
 /// The model of each role: live, recorded while live, or from a recording.
-pub fn open_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result<Models, StartError> {
+pub fn open_models(
+    roles: &RoleModels,
+    replies: &Replies,
+    host: &Host,
+    redact: &model::Redact,
+) -> Result<Models, StartError> {
     let usage = |error: &dyn std::fmt::Display| StartError::usage("settings", error);
     if let Some(Replay { source, lenient }) = &replies.replay {
         let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
@@ -275,7 +278,10 @@ pub fn open_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result
             price: models[0].price(),
         };
         let recording = Arc::new(Recording::open(path, &header).map_err(|e| usage(&e))?);
-        models = models.into_iter().map(|m| Arc::new(Recorder::new(m, recording.clone())) as _).collect();
+        models = models
+            .into_iter()
+            .map(|m| Arc::new(Recorder::new(m, recording.clone(), redact.clone())) as _)
+            .collect();
     }
     let [questioner, answerer, resolver] = <[Arc<dyn ChatModel>; 3]>::try_from(models)
         .unwrap_or_else(|_| unreachable!("there is one model for each of the three roles"));
@@ -283,5 +289,12 @@ pub fn open_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result
 }
 
 fn same_model(a: &RoleModel, b: &RoleModel) -> bool {
-    a.name == b.name && a.base_url == b.base_url && a.price == b.price && a.max_tokens == b.max_tokens
+    let key = |model: &RoleModel| model.api_key.as_ref().map(|key| key.expose_secret().to_owned());
+    a.name == b.name
+        && a.base_url == b.base_url
+        && a.price == b.price
+        && a.max_tokens == b.max_tokens
+        && a.retries == b.retries
+        && a.timeout_seconds == b.timeout_seconds
+        && key(a) == key(b)
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::Value;
 
 use crate::{
-    domain::{Account, Money, Patch},
+    domain::{Account, Knowledge, Money, Patch},
     gate::secrets::Scanner,
     method::{
         context::{AgentReport, RunError, StageReport},
@@ -26,11 +26,14 @@ use super::inputs::{Inputs, Request};
 pub struct Solved {
     pub summary: RunSummary,
     pub folder: PathBuf,
+    pub knowledge: Option<Knowledge>,
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
     pub patch: Option<Patch>,
     /// The command or the settings were at fault, not the run.
     pub usage: bool,
+    /// Ended early, and may end otherwise when it is resumed.
+    pub can_go_on: bool,
 }
 
 /// What is known of a run apart from what its stages came to.
@@ -57,7 +60,7 @@ pub fn finish(
     for agent in report.stages.iter().flat_map(|stage| &stage.agents) {
         notes.extend(agent.notes.iter().map(|note| format!("{}: {note}", agent.name)));
     }
-    let verdict = Verdict::of(&report, scanner);
+    let verdict = Verdict::of(&report);
     let total = total(&report.stages, frame.spent);
     let summary = RunSummary {
         run_id: frame.inputs.run_id.clone(),
@@ -96,7 +99,7 @@ pub fn finish(
             knowledge: report.knowledge.as_ref(),
             // Only a bot that opens the pull request knows whether its base is the default branch.
             closes: false,
-            secrets: &verdict.secrets,
+            secrets: &resolved.secrets,
         })
     });
     let redact = |text: String| scanner.redact(&text).into_owned();
@@ -113,7 +116,10 @@ pub fn finish(
         },
     )?;
     let patch = verdict.patch.cloned();
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment, patch, usage: false })
+    // The stored replies of a Questioner that found no question would be read again.
+    let can_go_on = report.error.as_ref().is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
+    let (folder, knowledge) = (folder.path().to_owned(), knowledge.cloned());
+    Ok(Solved { summary, folder, knowledge, comment, patch, usage: false, can_go_on })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -133,7 +139,8 @@ pub fn finish_unstarted(
         partial_diff: None,
     };
     write_results(folder, &nothing)?;
-    Ok(Solved { summary, folder: folder.path().to_owned(), comment: None, patch: None, usage })
+    let folder = folder.path().to_owned();
+    Ok(Solved { summary, folder, knowledge: None, comment: None, patch: None, usage, can_go_on: false })
 }
 
 /// What becomes of the patch.
@@ -143,29 +150,21 @@ struct Verdict<'a> {
     patch: Option<&'a Patch>,
     /// Of a Resolver that did not submit: kept, not proposed.
     unfinished: Option<&'a Patch>,
-    /// Files in whose added lines, or in whose names, a secret was found: the patch stays here.
-    secrets: Vec<String>,
 }
 
 impl<'a> Verdict<'a> {
-    fn of(report: &'a RunReport, scanner: &Scanner) -> Self {
-        let mut verdict =
-            Self { outcome: Outcome::NoPatch, patch: None, unfinished: None, secrets: Vec::new() };
+    fn of(report: &'a RunReport) -> Self {
+        let mut verdict = Self { outcome: Outcome::NoPatch, patch: None, unfinished: None };
         match (&report.error, &report.resolved) {
             (Some(RunError::Cancelled), _) => verdict.outcome = Outcome::Cancelled,
             (Some(_), _) => verdict.outcome = Outcome::Failed,
             (None, None) => verdict.outcome = Outcome::KnowledgeOnly,
-            (None, Some(Resolved { patch: Some(patch), submitted, .. })) => {
-                verdict.secrets =
-                    scanner.scan_patch(&patch.diff).into_iter().map(|found| found.path).collect();
-                verdict.secrets.dedup();
-                if !verdict.secrets.is_empty() {
-                } else if *submitted {
-                    verdict.outcome = Outcome::Patch;
-                    verdict.patch = Some(patch);
-                } else {
-                    verdict.unfinished = Some(patch);
-                }
+            (None, Some(Resolved { patch: Some(patch), submitted: true, .. })) => {
+                verdict.outcome = Outcome::Patch;
+                verdict.patch = Some(patch);
+            }
+            (None, Some(Resolved { patch: Some(patch), submitted: false, .. })) => {
+                verdict.unfinished = Some(patch);
             }
             (None, Some(Resolved { patch: None, .. })) => {}
         }

@@ -5,19 +5,23 @@
 //! later call says so, and the engine's part is to end the sandbox. The supervisor is ours, yet it runs
 //! among hostile processes, so everything it sends is limited and checked here.
 
+mod turn;
+
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
+use serde::Deserialize;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter},
-    sync::{Mutex, MutexGuard, mpsc},
-    time::{Instant, timeout},
+    io::{AsyncRead, AsyncWrite},
+    sync::{Mutex, mpsc},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::wire::{self, Cause, Reference, Reply, Request, Stage};
+use self::turn::{Channel, Turn, lost, unexpected};
+use super::wire::{self, Reference, Reply, Request, Stage};
 use crate::{
     domain::{Change, FileMode, TreePath},
     method::ports::{CommandExit, CommandLimits, CommandOutcome, Listed, ListedKind, SandboxError, Since},
@@ -27,12 +31,8 @@ use crate::{
 const HOST_GRACE: Duration = Duration::from_secs(5);
 /// How long `git update-index` may take after the fill, on top of the session's patience.
 const PREPARE_GRACE: Duration = Duration::from_secs(60);
-/// How long a supervisor may take to exit when the host hangs up.
-const FAREWELL: Duration = Duration::from_secs(2);
 /// Longest command text, in bytes. Linux itself refuses an argument of 128 KiB, which is an outcome.
 const MAX_COMMAND: usize = 8 << 20;
-/// Frames are gathered up to this many bytes before they are written.
-const WRITE_BUFFER: usize = 128 << 10;
 
 /// One entry of the workspace's first content. Base and git entries come first, in any order among
 /// themselves; saved changes and removals follow.
@@ -56,18 +56,20 @@ pub(crate) struct Filled {
 }
 
 /// What one sandbox may use up over all its commands (R-EX-7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SessionBudget {
-    pub(crate) commands: u64,
-    /// Output that was produced, dropped bytes included.
-    pub(crate) output_bytes: u64,
-    /// Since the session started.
-    pub(crate) wall_clock: Duration,
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CommandBudget {
+    /// Default 2,000.
+    pub commands: u64,
+    /// Output that was produced, dropped bytes included. Default 64 GiB.
+    pub output_bytes: u64,
+    /// Since the sandbox was opened. Default 2 hours.
+    pub seconds: u64,
 }
 
-impl Default for SessionBudget {
+impl Default for CommandBudget {
     fn default() -> Self {
-        Self { commands: 2_000, output_bytes: 64 << 30, wall_clock: Duration::from_secs(2 * 60 * 60) }
+        Self { commands: 2_000, output_bytes: 64 << 30, seconds: 2 * 60 * 60 }
     }
 }
 
@@ -77,17 +79,10 @@ pub(crate) struct Session {
     hung_up: CancellationToken,
     /// Longest silence that is taken for life.
     patience: Duration,
-    budget: SessionBudget,
+    budget: CommandBudget,
     started: Instant,
     commands: AtomicU64,
     output_bytes: AtomicU64,
-}
-
-struct Channel {
-    from: Box<dyn AsyncRead + Send + Unpin>,
-    to: BufWriter<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// Why nothing more can be said.
-    broken: Option<String>,
 }
 
 impl Session {
@@ -102,16 +97,11 @@ impl Session {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let channel = Channel {
-            from: Box::new(from_supervisor),
-            to: BufWriter::with_capacity(WRITE_BUFFER, Box::new(to_supervisor)),
-            broken: None,
-        };
         let session = Self {
-            channel: Mutex::new(channel),
+            channel: Mutex::new(Channel::new(from_supervisor, to_supervisor)),
             hung_up: CancellationToken::new(),
             patience,
-            budget: SessionBudget::default(),
+            budget: CommandBudget::default(),
             started: Instant::now(),
             commands: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
@@ -130,7 +120,7 @@ impl Session {
         Ok(session)
     }
 
-    pub(crate) fn with_budget(mut self, budget: SessionBudget) -> Self {
+    pub(crate) fn with_budget(mut self, budget: CommandBudget) -> Self {
         self.budget = budget;
         self
     }
@@ -255,28 +245,17 @@ impl Session {
     /// exit. Harmless when it was called before.
     pub(crate) async fn hang_up(&self) {
         self.hung_up.cancel();
-        let mut channel = self.channel.lock().await;
-        channel.broken = Some("it was closed".into());
-        let Channel { from, to, .. } = &mut *channel;
-        let mut to = std::mem::replace(to, BufWriter::new(Box::new(tokio::io::sink())));
-        let farewell = async {
-            // Some streams end by this, others (pipes) when they are dropped. An error means that the other
-            // side is gone, which is what is wanted.
-            let _ = to.shutdown().await;
-            drop(to);
-            let _ = tokio::io::copy(from, &mut tokio::io::sink()).await;
-        };
-        let _ = timeout(FAREWELL, farewell).await;
+        self.channel.lock().await.hang_up().await;
     }
 
     fn within_budget(&self) -> Result<(), SandboxError> {
-        let SessionBudget { commands, output_bytes, wall_clock } = self.budget;
+        let CommandBudget { commands, output_bytes, seconds } = self.budget;
         let over = if self.commands.load(Ordering::Relaxed) >= commands {
             format!("{commands} commands")
         } else if self.output_bytes.load(Ordering::Relaxed) >= output_bytes {
             format!("{output_bytes} bytes of output")
-        } else if self.started.elapsed() >= wall_clock {
-            format!("{} s of time", wall_clock.as_secs())
+        } else if self.started.elapsed().as_secs() >= seconds {
+            format!("{seconds} s of time")
         } else {
             return Ok(());
         };
@@ -284,137 +263,7 @@ impl Session {
     }
 
     async fn turn(&self) -> Result<Turn<'_>, SandboxError> {
-        let channel = self.channel.lock().await;
-        match &channel.broken {
-            Some(reason) => Err(lost(reason.clone())),
-            None => Ok(Turn { channel, hung_up: &self.hung_up, patience: self.patience, finished: false }),
-        }
-    }
-}
-
-/// The right to speak. Dropped unfinished, it breaks the session.
-struct Turn<'a> {
-    channel: MutexGuard<'a, Channel>,
-    hung_up: &'a CancellationToken,
-    patience: Duration,
-    finished: bool,
-}
-
-impl Turn<'_> {
-    fn finish(mut self) {
-        self.finished = true;
-    }
-
-    async fn send_entry(&mut self, stage: Stage, change: Change) -> Result<(), SandboxError> {
-        let size = change.content.len() as u64;
-        let mut pieces = change.content.chunks(wire::CHUNK);
-        let content = pieces.next().unwrap_or_default().to_vec();
-        let mode = mode_to(change.mode);
-        self.send(&Request::Entry { stage, mode, size, path: change.path, content }).await?;
-        for piece in pieces {
-            self.send(&Request::More { content: piece.to_vec() }).await?;
-        }
-        Ok(())
-    }
-
-    /// Buffers a request; [`Turn::receive`] makes sure that it leaves.
-    async fn send(&mut self, request: &Request) -> Result<(), SandboxError> {
-        let frame = request.encode();
-        let (hung_up, patience) = (self.hung_up, self.patience);
-        let write = timeout(patience, self.channel.to.write_all(&frame));
-        tokio::select! {
-            done = write => settled(done, patience),
-            () = hung_up.cancelled() => Err(closed()),
-        }
-    }
-
-    async fn receive(&mut self, patience: Duration) -> Result<Reply, SandboxError> {
-        let hung_up = self.hung_up;
-        let Channel { from, to, .. } = &mut *self.channel;
-        let read = timeout(patience, async {
-            to.flush().await?;
-            let length = from.read_u32_le().await? as usize;
-            if !(1..=wire::MAX_FRAME).contains(&length) {
-                return Err(std::io::Error::other("the supervisor sent a frame of a wrong length"));
-            }
-            let mut frame = vec![0; length];
-            from.read_exact(&mut frame).await?;
-            Ok(frame)
-        });
-        let frame = tokio::select! {
-            done = read => settled(done, patience)?,
-            () = hung_up.cancelled() => return Err(closed()),
-        };
-        Reply::decode(&frame)
-            .map_err(|wire::Malformed(what)| lost(format!("the supervisor sent a malformed frame: {what}")))
-    }
-
-    /// For a reply that is not the awaited one. A refusal ends the turn in good order.
-    fn refusal<T>(self, reply: Reply) -> Result<T, SandboxError> {
-        let Reply::Failed { cause, message } = reply else { return Err(unexpected(&reply)) };
-        self.finish();
-        let message = readable(&message);
-        Err(match cause {
-            Cause::Full | Cause::Refused => SandboxError::Limit(message),
-            Cause::Missing => SandboxError::Unavailable(message),
-            Cause::System => SandboxError::Lost(message),
-        })
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if !self.finished {
-            self.channel.broken.get_or_insert_with(|| "an earlier request was broken off".into());
-        }
-    }
-}
-
-fn settled<T>(
-    done: Result<std::io::Result<T>, tokio::time::error::Elapsed>,
-    patience: Duration,
-) -> Result<T, SandboxError> {
-    match done {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Err(lost("the supervisor ended".into()))
-        }
-        Ok(Err(error)) => Err(lost(error.to_string())),
-        Err(_) => Err(lost(format!("no answer within {:.1} s", patience.as_secs_f64()))),
-    }
-}
-
-fn lost(reason: String) -> SandboxError {
-    SandboxError::Lost(reason)
-}
-
-fn closed() -> SandboxError {
-    lost("it was closed".into())
-}
-
-fn unexpected(reply: &Reply) -> SandboxError {
-    let kind = match reply {
-        Reply::Ready { .. } => "ready",
-        Reply::Filled { .. } => "filled",
-        Reply::Outcome(_) => "outcome",
-        Reply::Listed { .. } => "listed",
-        Reply::Frozen => "frozen",
-        Reply::Content { .. } => "content",
-        Reply::Failed { message, .. } => return lost(readable(message)),
-    };
-    lost(format!("the supervisor answered out of turn ({kind})"))
-}
-
-/// A supervisor's message for people: one line, bounded, nothing invisible.
-fn readable(message: &str) -> String {
-    super::text::visible(&message.chars().take(1_000).collect::<String>()).replace('\n', " ")
-}
-
-fn mode_to(mode: FileMode) -> wire::Mode {
-    match mode {
-        FileMode::Regular => wire::Mode::Regular,
-        FileMode::Executable => wire::Mode::Executable,
-        FileMode::Symlink => wire::Mode::Symlink,
+        Turn::begin(&self.channel, &self.hung_up, self.patience).await
     }
 }
 
@@ -450,5 +299,4 @@ fn outcome_from(outcome: wire::Outcome) -> CommandOutcome {
 }
 
 #[cfg(test)]
-#[path = "session_tests.rs"]
 mod tests;

@@ -31,8 +31,8 @@ pub const MAX_LISTED: usize = 200_000;
 /// Most bytes that a command's output keeps from its beginning, and as many from its end.
 pub const MAX_KEEP: usize = 4 << 20;
 
-/// Where an entry of the fill comes from. Stages follow each other in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Where an entry of the fill comes from. Base and git entries may mix; saved changes come after both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The tree of the base commit.
     Base,

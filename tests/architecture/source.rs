@@ -103,7 +103,18 @@ impl Source {
         let text: Vec<&str> = self.tokens.iter().map(|token| token.text.as_str()).collect();
         let pattern = r"# \[ (?:\w+ :: )*\w*test (?:\( [^\]]*)?\] (?:# \[ [^\]]*\] )*(?:async )?fn (\w+)";
         let tests = regex::Regex::new(pattern).unwrap();
-        tests.captures_iter(&text.join(" ")).map(|found| found[1].to_owned()).collect()
+        let text = text.join(" ");
+        // A suite that a macro expands lists its tests in a group: `@tests $make , group { name , name , }`.
+        let groups = regex::Regex::new(r"@ tests \$ ?\w+ , \w+ \{ ((?:\w+ , )+)\}").unwrap();
+        let listed = groups
+            .captures_iter(&text)
+            .flat_map(|found| found[1].split(" , ").map(|name| name.trim().to_owned()).collect::<Vec<_>>());
+        tests
+            .captures_iter(&text)
+            .map(|found| found[1].to_owned())
+            .chain(listed)
+            .filter(|name| !name.is_empty())
+            .collect()
     }
 }
 

@@ -205,6 +205,16 @@ async fn s_15_command_text_reaches_bash_as_it_is_and_the_engine_never_sees_it() 
 }
 
 #[tokio::test]
+async fn a_run_that_closes_while_its_sandboxes_close_leaves_nothing() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let (one, two) = (answerer(&sandboxes, 1).await, resolver(&sandboxes).await);
+    tokio::join!(one.close(), two.close(), sandboxes.close());
+    installation.nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn closed_sandboxes_open_no_more() {
     needs_engine!();
     let installation = Installation::new().await;

@@ -112,7 +112,7 @@ async fn decision_3_workspace_quota_is_enforced_in_bytes_and_in_files() {
 async fn decision_3_a_repository_larger_than_its_workspace_is_refused_and_leaves_nothing() {
     needs_engine!();
     let installation = Installation::new().await;
-    let large = MemoryTree::of_size(3 << 20);
+    let large = MemoryTree::of(vec![change("large", &"x".repeat(3 << 20))]);
     let of = RunOf {
         settings: DockerSettings { workspace_mib: Some(1), ..settings() },
         history: large.history_now(),

@@ -63,6 +63,15 @@ async fn history_above_the_limit_is_cut_by_date_and_said() {
     assert!(size <= 1_000_000, "{size}");
     // The same once more, now from what was kept.
     assert_eq!(Workspace::fill(&tree, 1_000_000).await.git(&["log", "--format=%s"]), newest);
+    // A later commit is added to it, as long as there is room.
+    project.write("small", "x").commit("commit 20");
+    let later = Workspace::fill(&cache.tree(&project, "trunk").await, 1_000_000).await;
+    assert_eq!(later.git(&["log", "--format=%s"]), format!("commit 20\n{newest}"));
+    assert_eq!(packs(&later.history.objects).len(), 2);
+    assert!(
+        later.history.note.as_deref().unwrap().contains(&format!("it holds {} of 21 commits", count + 1))
+    );
+    later.git(&["fsck", "--strict", "--full"]);
 }
 
 #[tokio::test]

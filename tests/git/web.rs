@@ -213,7 +213,8 @@ async fn s_55_a_transfer_has_limits_on_size_time_and_silence() {
     let cache = Cache::new();
     let limit = async |answer, settings: Settings| {
         server.answer(answer);
-        let told = open(&server, settings).await.unwrap_err();
+        let opened = tokio::time::timeout(Duration::from_secs(60), open(&server, settings));
+        let told = opened.await.expect("no limit held").unwrap_err();
         let SourceError::Limit(text) = told else { panic!("{told:?}") };
         text
     };
@@ -241,9 +242,12 @@ async fn s_55_a_transfer_that_nobody_waits_for_ends() {
     let cache = Cache::new();
     let waited = tokio::time::timeout(Duration::from_millis(500), open(&server, cache.settings())).await;
     assert!(waited.is_err(), "it ended by itself");
-    // The lock of the mirror is free again once the transfer has ended.
+    // The lock of the mirror is free again once the transfer has ended, also one in which nothing came.
+    server.answer(Answer::Silence);
+    let waited = tokio::time::timeout(Duration::from_millis(500), open(&server, cache.settings())).await;
+    assert!(waited.is_err(), "it ended by itself");
     server.answer(Answer::Git);
-    let settings = Settings { max_time: Duration::from_secs(20), ..cache.settings() };
+    let settings = Settings { max_time: Duration::from_secs(10), ..cache.settings() };
     open(&server, settings).await.unwrap();
 }
 

@@ -81,7 +81,7 @@ async fn a_rate_limit_without_retry_after_is_waited_out_with_growing_pauses() {
 #[tokio::test]
 async fn a_wait_that_is_longer_than_a_call_waits_is_told_instead() {
     let outcome = call(vec![error(429, "come back tomorrow").insert_header("retry-after", "86400")]).await;
-    assert_snapshot!(outcome.error(), @"the model endpoint http://endpoint/v1 still answers 429 after 1 tries: come back tomorrow. It asks to wait 86400 s, which is longer than a call waits. Try again then");
+    assert_snapshot!(outcome.error(), @"the model endpoint http://endpoint/v1 still answers 429 after 1 try: come back tomorrow. It asks to wait 86400 s, which is longer than a call waits. Try again then");
     assert_eq!((outcome.requests, outcome.pauses.len()), (1, 0));
 }
 
@@ -119,7 +119,7 @@ async fn a_truncated_body_is_repeated() {
     let cut = ResponseTemplate::new(200).set_body_string(&whole[..40]);
     assert!(call(vec![cut.clone(), fine()]).await.result.is_ok());
     let outcome = call_with(vec![cut], |s| ModelSettings { retries: 0, ..s }).await;
-    assert_snapshot!(outcome.error(), @r#"the model endpoint http://endpoint/v1 answered with something that is no chat completion (1 tries): JSON that is cut off or broken after 40 bytes: {"id":"chatcmpl-1","object":"chat.comple. Check that `[model] base_url` is right, or try again later"#);
+    assert_snapshot!(outcome.error(), @r#"the model endpoint http://endpoint/v1 answered with something that is no chat completion (1 try): JSON that is cut off or broken after 40 bytes: {"id":"chatcmpl-1","object":"chat.comple. Check that `[model] base_url` is right, or try again later"#);
 }
 
 #[tokio::test]
@@ -139,8 +139,8 @@ async fn an_html_page_is_no_reply() {
     let outcome = call(vec![answer(200), answer(502), fine()]).await;
     assert!(outcome.result.is_ok());
     let once = |s| ModelSettings { retries: 0, ..s };
-    assert_snapshot!(call_with(vec![answer(200)], once).await.error(), @"the model endpoint http://endpoint/v1 answered with something that is no chat completion (1 tries): an HTML page: Welcome to nginx!. Check that `[model] base_url` is right, or try again later");
-    assert_snapshot!(call_with(vec![answer(502)], once).await.error(), @"the model endpoint http://endpoint/v1 still answers 502 after 1 tries: an HTML page: Welcome to nginx!. Try again later");
+    assert_snapshot!(call_with(vec![answer(200)], once).await.error(), @"the model endpoint http://endpoint/v1 answered with something that is no chat completion (1 try): an HTML page: Welcome to nginx!. Check that `[model] base_url` is right, or try again later");
+    assert_snapshot!(call_with(vec![answer(502)], once).await.error(), @"the model endpoint http://endpoint/v1 still answers 502 after 1 try: an HTML page: Welcome to nginx!. Try again later");
     assert_snapshot!(call_with(vec![answer(404)], once).await.error(), @"the model endpoint http://endpoint/v1 refuses the request (404): an HTML page: Welcome to nginx!. Check `[model] name`, and `base_url`, which usually ends in /v1");
 }
 
@@ -158,7 +158,7 @@ async fn an_error_with_status_200_is_read_as_the_error_it_is() {
     let once = |s| ModelSettings { retries: 0, ..s };
     assert!(call(vec![answer(json!({ "message": "upstream hiccup" })), fine()]).await.result.is_ok());
     let outcome = call_with(vec![answer(json!({ "message": "upstream hiccup" }))], once).await;
-    assert_snapshot!(outcome.error(), @"the model endpoint http://endpoint/v1 answered with something that is no chat completion (1 tries): an error in its place: upstream hiccup. Try again later");
+    assert_snapshot!(outcome.error(), @"the model endpoint http://endpoint/v1 answered with something that is no chat completion (1 try): an error in its place: upstream hiccup. Try again later");
     let outcome = call(vec![answer(json!({ "message": "No auth credentials found", "code": 401 }))]).await;
     assert_eq!((outcome.requests, outcome.class()), (1, "model_unauthorized"));
     let outcome = call(vec![answer(json!({ "message": "maximum context length is 9", "code": 400 }))]).await;
@@ -198,7 +198,7 @@ async fn what_cannot_succeed_is_not_repeated() {
 async fn an_endless_body_is_cut_off() {
     let huge = ResponseTemplate::new(200).set_body_bytes(vec![b' '; (16 << 20) + 1]);
     let outcome = call(vec![huge]).await;
-    assert_snapshot!(outcome.error(), @"the model endpoint http://endpoint/v1 answered with something that is no chat completion (1 tries): an answer of more than 16 MiB");
+    assert_snapshot!(outcome.error(), @"the model endpoint http://endpoint/v1 answered with something that is no chat completion (1 try): an answer of more than 16 MiB");
     assert_eq!(outcome.requests, 1);
 }
 

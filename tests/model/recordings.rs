@@ -10,7 +10,7 @@ use std::{
 use acquire::{
     domain::{AgentName, Price},
     method::ports::{ChatModel, ChatRequest, Message},
-    model::{Header, ModelSettings, OpenAiModel, Recorder, Recording, Replayer, Strictness},
+    model::{Header, ModelSettings, OpenAiModel, Recorder, Recording, Redact, Replayer, Strictness},
 };
 use serde_json::{Value, json};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers::any};
@@ -42,9 +42,13 @@ async fn chatty() -> (MockServer, Arc<OpenAiModel>) {
 }
 
 /// Records one call of each request.
+fn plain() -> Redact {
+    Arc::new(str::to_owned)
+}
+
 async fn record(path: &Path, requests: &[ChatRequest]) {
     let (_server, model) = chatty().await;
-    let recorder = Recorder::new(model, Arc::new(Recording::open(path, &header()).unwrap()));
+    let recorder = Recorder::new(model, Arc::new(Recording::open(path, &header()).unwrap()), plain());
     for request in requests {
         recorder.chat(request).await.unwrap();
     }
@@ -66,7 +70,7 @@ async fn what_was_recorded_is_replayed() {
     let path = folder.path().join("replies.jsonl");
     let (_server, model) = chatty().await;
     let recording = Arc::new(Recording::open(&path, &header()).unwrap());
-    let recorder = Recorder::new(Arc::clone(&model) as Arc<dyn ChatModel>, recording);
+    let recorder = Recorder::new(Arc::clone(&model) as Arc<dyn ChatModel>, recording, plain());
     assert_eq!((recorder.name(), recorder.price()), (model.name(), model.price()));
     let recorded = recorder.chat(&request()).await.unwrap();
 
@@ -128,7 +132,15 @@ async fn a_lenient_replay_goes_on_and_says_so() {
     assert_eq!(reply.text.as_deref(), Some("done"));
     assert!(reply.notes[0].ends_with("which differs in its prompt"), "{:?}", reply.notes);
     assert!(lenient.chat(&prompt("Fix it.", &[])).await.unwrap().notes.is_empty());
-    assert!(lenient.chat(&ChatRequest { turn: 9, ..request() }).await.is_err());
+    let past_the_end = lenient.chat(&ChatRequest { turn: 9, ..prompt("Fix it.", &[]) }).await.unwrap();
+    assert_eq!(past_the_end.text.as_deref(), Some("done"));
+    assert!(
+        past_the_end.notes[0].ends_with("turn 9; that of turn 1 was taken again"),
+        "{:?}",
+        past_the_end.notes
+    );
+    let nobody = ChatRequest { agent: AgentName::answerer(7), ..prompt("Fix it.", &[]) };
+    assert!(lenient.chat(&nobody).await.is_err());
 }
 
 #[tokio::test]
@@ -138,7 +150,8 @@ async fn agents_record_side_by_side_and_every_line_is_whole() {
     let (_server, model) = chatty().await;
     let recording = Arc::new(Recording::open(&path, &header()).unwrap());
     let agents = (1..=4).map(|number| {
-        let recorder = Recorder::new(Arc::clone(&model) as Arc<dyn ChatModel>, Arc::clone(&recording));
+        let recorder =
+            Recorder::new(Arc::clone(&model) as Arc<dyn ChatModel>, Arc::clone(&recording), plain());
         tokio::spawn(async move {
             for turn in 1..=10 {
                 let request = ChatRequest { agent: AgentName::answerer(number), turn, ..request() };
@@ -199,7 +212,8 @@ async fn failed_calls_are_not_recorded() {
         .mount(&server)
         .await;
     let (model, _) = model(&ModelSettings { retries: 0, ..settings(&base_url(&server)) });
-    let recorder = Recorder::new(Arc::new(model), Arc::new(Recording::open(&path, &header()).unwrap()));
+    let recorder =
+        Recorder::new(Arc::new(model), Arc::new(Recording::open(&path, &header()).unwrap()), plain());
     assert!(recorder.chat(&request()).await.is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
     recorder.chat(&request()).await.unwrap();

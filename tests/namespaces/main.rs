@@ -3,25 +3,59 @@
 #[path = "../support/sandbox_conformance.rs"]
 mod sandbox_conformance;
 
-use std::{path::PathBuf, sync::Arc};
+mod limits;
+mod lives;
+mod users;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use acquire::{
     domain::RunId,
-    method::ports::{History, Sandboxes, SourceTree},
+    method::ports::{History, SandboxError, Sandboxes, SourceTree},
     sandbox::namespaces::{Namespaces, Settings},
 };
+use sandbox_conformance::MemoryTree;
 
-async fn sandboxes(tree: Arc<dyn SourceTree>, history: History) -> Arc<dyn Sandboxes> {
-    let run = RunId::new(jiff::Timestamp::now(), rand::<3>());
-    let base = std::env::temp_dir().join("acquire-namespaces-tests");
-    let launcher = PathBuf::from(env!("CARGO_BIN_EXE_acquire"));
-    Arc::new(Namespaces::start(run, tree, Some(history), Settings::default(), &base, launcher).await.unwrap())
+/// Another program to launch with; for tests that run where the built one cannot be reached.
+const LAUNCHER_VARIABLE: &str = "ACQUIRE_TEST_LAUNCHER";
+
+fn launcher() -> PathBuf {
+    std::env::var_os(LAUNCHER_VARIABLE).unwrap_or_else(|| env!("CARGO_BIN_EXE_acquire").into()).into()
 }
 
-fn rand<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).unwrap();
-    bytes
+fn run_id() -> RunId {
+    let mut random = [0; 3];
+    getrandom::fill(&mut random).unwrap();
+    RunId::new(jiff::Timestamp::now(), random)
+}
+
+/// Where tests of this user make their folders; each run takes its own away.
+fn base() -> PathBuf {
+    std::env::temp_dir().join(format!("acquire-tests-{}", nix::unistd::Uid::effective()))
+}
+
+async fn sandboxes(tree: Arc<dyn SourceTree>, history: History) -> Arc<dyn Sandboxes> {
+    Arc::new(start(&base(), run_id(), tree, history, Settings::default()).await.unwrap())
 }
 
 sandbox_conformance!(sandboxes);
+
+async fn start(
+    base: &Path,
+    run: RunId,
+    tree: Arc<dyn SourceTree>,
+    history: History,
+    settings: Settings,
+) -> Result<Namespaces, SandboxError> {
+    Namespaces::start(run, tree, Some(history), settings, base, launcher()).await
+}
+
+/// The example tree's sandboxes below `base`.
+async fn example(base: &Path, settings: Settings) -> Namespaces {
+    let tree = MemoryTree::example();
+    let history = tree.history_now();
+    start(base, run_id(), Arc::new(tree), history, settings).await.unwrap()
+}

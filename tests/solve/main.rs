@@ -3,5 +3,12 @@
 #[path = "../support/script.rs"]
 mod script;
 
+mod endpoint;
+mod hostile_repo;
+mod inputs;
+mod limits;
 mod project;
+mod questioner;
+mod replies;
+mod resume;
 mod story;

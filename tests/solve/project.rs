@@ -43,19 +43,14 @@ impl Project {
 
     pub fn with(files: &[(&str, &[u8])]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let repo = folder.path().join("repo");
-        std::fs::create_dir(&repo).unwrap();
-        for (path, content) in files {
-            let path = repo.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, content).unwrap();
-        }
+        std::fs::create_dir(folder.path().join("repo")).unwrap();
         std::fs::write(
             folder.path().join("issue.md"),
             "# total fails on an item without a price\n\n`total([{}])` raises KeyError.\n",
         )
         .unwrap();
         let project = Self { folder };
+        project.write(files);
         project.git(&["init", "-q", "-b", "trunk"]);
         project.git(&["add", "-A"]);
         project.git(&["commit", "-q", "-m", "Start"]);
@@ -72,6 +67,15 @@ impl Project {
             .unwrap();
         assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Puts files into the work tree.
+    pub fn write(&self, files: &[(&str, &[u8])]) {
+        for (path, content) in files {
+            let path = self.path("repo").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -112,6 +116,29 @@ impl Project {
         std::fs::read_to_string(self.path("out").join(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
     }
 
+    /// Goes on with the run in `out`, by another model if need be.
+    pub fn resume(&self, model: &Model) -> tokio::process::Command {
+        let mut command = self.program();
+        command
+            .env("ACQUIRE_MODEL__BASE_URL", model.base_url())
+            .args(["solve", "--json", "--resume"])
+            .arg(self.path("out"));
+        command
+    }
+
+    /// Runs the program to its end. A run folder that it leaves has a `run.json` that keeps its promise.
+    pub async fn end(&self, command: &mut tokio::process::Command) -> Ended {
+        let output = command.output().await.unwrap();
+        if self.path("out/stages").exists() {
+            assert_valid(&self.run_json());
+        }
+        Ended {
+            code: output.status.code(),
+            told: hide(&String::from_utf8_lossy(&output.stderr), self.folder.path()),
+            printed: String::from_utf8(output.stdout).unwrap(),
+        }
+    }
+
     pub fn run_json(&self) -> Value {
         serde_json::from_str(&self.read("run.json")).unwrap()
     }
@@ -119,6 +146,40 @@ impl Project {
     pub fn knowledge(&self) -> Value {
         serde_json::from_str(&self.read("knowledge.json")).unwrap()
     }
+}
+
+/// What the program did.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    /// On stderr, with the project's folder as `DIR`.
+    pub told: String,
+    /// On stdout.
+    pub printed: String,
+}
+
+impl Ended {
+    #[track_caller]
+    pub fn assert_code(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.printed, self.told);
+        self
+    }
+
+    /// The first line that begins with `beginning`.
+    #[track_caller]
+    pub fn line(&self, beginning: &str) -> &str {
+        let found = self.told.lines().find(|line| line.starts_with(beginning));
+        found.unwrap_or_else(|| panic!("no line begins with {beginning:?}: {}", self.told))
+    }
+}
+
+/// Holds `run.json` to its schema.
+#[track_caller]
+pub fn assert_valid(run: &Value) {
+    let schema = serde_json::from_str(include_str!("../../src/store/run.schema.json")).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> = schema.iter_errors(run).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(wrong.is_empty(), "{wrong:?}: {run:#}");
 }
 
 /// The exit code, with everything that was said when it is another one.

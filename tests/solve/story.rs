@@ -7,10 +7,10 @@ use crate::{
     script::{Model, Script, Who, all_text, bash, bashes, questions, submit},
 };
 
-const Q1: &str = "How does `total` read the price of an item?";
-const Q2: &str = "Which functions of `Store` write to the file?";
+pub const Q1: &str = "How does `total` read the price of an item?";
+pub const Q2: &str = "Which functions of `Store` write to the file?";
 
-fn script() -> Script {
+pub fn script() -> Script {
     Script {
         questioner: vec![questions(&[Q1, Q2])],
         answerers: [

@@ -19,9 +19,28 @@ pub enum Reply {
     Text(String),
     Calls(Vec<(String, String)>),
     /// Sent as it is.
-    Raw(u16, String),
+    Http(ResponseTemplate),
     /// The same, later.
     After(Duration, Box<Reply>),
+    /// Calls, cut off at the token limit.
+    CutOff(Vec<(String, String)>),
+    /// For one turn that is asked for again and again: in order, the last one from then on.
+    Tries(Vec<Reply>),
+}
+
+/// An answer that is none: a status with a body.
+pub fn http(status: u16, body: &str) -> Reply {
+    Reply::Http(ResponseTemplate::new(status).set_body_raw(body, "application/json"))
+}
+
+/// Faults of the endpoint before the reply.
+pub fn at_last(faults: impl IntoIterator<Item = Reply>, reply: Reply) -> Reply {
+    Reply::Tries(faults.into_iter().chain([reply]).collect())
+}
+
+/// One call with its arguments as text.
+pub fn call(tool: &str, arguments: &str) -> Reply {
+    Reply::Calls(vec![(tool.into(), arguments.into())])
 }
 
 pub fn bash(command: &str) -> Reply {
@@ -42,12 +61,20 @@ pub fn text(text: &str) -> Reply {
 }
 
 /// The Questioner's reply that asks these.
-pub fn questions(asked: &[&str]) -> Reply {
+pub fn questions(asked: &[impl AsRef<str>]) -> Reply {
+    text(&asks(asked).to_string())
+}
+
+/// What such a reply says.
+pub fn asks(asked: &[impl AsRef<str>]) -> Value {
     let asked: Vec<Value> = asked
         .iter()
-        .map(|q| json!({"category": "mechanism_behavior", "question": q, "why": "It decides where to repair."}))
+        .map(|q| {
+            let why = "It decides where to repair.";
+            json!({"category": "mechanism_behavior", "question": q.as_ref(), "why": why})
+        })
         .collect();
-    text(&json!({ "questions": asked }).to_string())
+    json!({ "questions": asked })
 }
 
 /// Replies by agent. When an agent's replies run out, its last one is repeated.
@@ -136,8 +163,7 @@ impl Respond for Responder {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let request: Value = serde_json::from_slice(&request.body).unwrap();
         let who = self.who(&request);
-        let turn =
-            request["messages"].as_array().unwrap().iter().filter(|m| m["role"] == "assistant").count();
+        let turn = turn_of(&request);
         let replies = match &who {
             Who::Questioner => &self.script.questioner,
             Who::Answerer(key) => &self.script.answerers[key],
@@ -145,31 +171,43 @@ impl Respond for Responder {
         };
         let reply =
             replies.get(turn).or(replies.last()).unwrap_or_else(|| panic!("nothing is scripted for {who:?}"));
-        self.seen.lock().unwrap().push((who, request));
-        template(reply, turn)
+        let mut seen = self.seen.lock().unwrap();
+        let tries = seen.iter().filter(|(w, r)| *w == who && turn_of(r) == turn).count();
+        seen.push((who, request));
+        template(reply, turn, tries)
     }
 }
 
-fn template(reply: &Reply, turn: usize) -> ResponseTemplate {
-    let message = match reply {
-        Reply::After(delay, reply) => return template(reply, turn).set_delay(*delay),
-        Reply::Raw(status, body) => {
-            return ResponseTemplate::new(*status).set_body_raw(body.clone(), "application/json");
-        }
-        Reply::Text(text) => json!({"role": "assistant", "content": text}),
-        Reply::Calls(calls) => {
-            let calls: Vec<Value> = calls
-                .iter()
-                .enumerate()
-                .map(|(n, (name, arguments))| {
-                    json!({"id": format!("call_{turn}_{n}"), "type": "function",
-                           "function": {"name": name, "arguments": arguments}})
-                })
-                .collect();
-            json!({"role": "assistant", "content": null, "tool_calls": calls})
-        }
-    };
-    let finish = if message.get("tool_calls").is_some() { "tool_calls" } else { "stop" };
+/// Counts from 0.
+pub fn turn_of(request: &Value) -> usize {
+    request["messages"].as_array().unwrap().iter().filter(|m| m["role"] == "assistant").count()
+}
+
+/// `tries` is how often this turn was asked for before.
+fn template(reply: &Reply, turn: usize, tries: usize) -> ResponseTemplate {
+    match reply {
+        Reply::Text(text) => completion(json!({"role": "assistant", "content": text}), "stop"),
+        Reply::Calls(calls) => completion(calling(calls, turn), "tool_calls"),
+        Reply::CutOff(calls) => completion(calling(calls, turn), "length"),
+        Reply::Http(answer) => answer.clone(),
+        Reply::After(delay, reply) => template(reply, turn, tries).set_delay(*delay),
+        Reply::Tries(replies) => template(&replies[tries.min(replies.len() - 1)], turn, tries),
+    }
+}
+
+fn calling(calls: &[(String, String)], turn: usize) -> Value {
+    let calls: Vec<Value> = calls
+        .iter()
+        .enumerate()
+        .map(|(n, (name, arguments))| {
+            json!({"id": format!("call_{turn}_{n}"), "type": "function",
+                   "function": {"name": name, "arguments": arguments}})
+        })
+        .collect();
+    json!({"role": "assistant", "content": null, "tool_calls": calls})
+}
+
+fn completion(message: Value, finish: &str) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json!({
         "id": "x", "object": "chat.completion", "created": 1, "model": "scripted",
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],

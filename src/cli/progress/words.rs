@@ -74,11 +74,13 @@ pub fn spent(total: Money) -> String {
     format!("{total} spent")
 }
 
+/// Where no price is known there is no money to tell.
 fn time_and_money(account: &Account) -> String {
     let seconds = account.seconds.round() as u64;
+    let money = if account.usd == Money::ZERO { String::new() } else { format!(", {}", account.usd) };
     match seconds / 60 {
-        0 => format!("{seconds} s, {}", account.usd),
-        minutes => format!("{minutes} min {} s, {}", seconds % 60, account.usd),
+        0 => format!("{seconds} s{money}"),
+        minutes => format!("{minutes} min {} s{money}", seconds % 60),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Tag};
+use pulldown_cmark::{Event, Tag, TagEnd};
 
 use super::citations::citation_marks;
 use crate::gate::markdown;
@@ -28,6 +28,7 @@ pub enum ParagraphKind {
     Item,
     Table,
     Quote,
+    /// Also a paragraph that is bold as a whole.
     Heading,
     Code,
     /// Rules, raw HTML, footnotes.
@@ -62,6 +63,7 @@ pub fn paragraphs(text: &str) -> Vec<Paragraph> {
             }
         }
         let kind = match kind {
+            ParagraphKind::Prose if is_bold(source) => ParagraphKind::Heading,
             ParagraphKind::Prose if source.trim_end_matches(['*', '_']).ends_with(':') => {
                 ParagraphKind::LeadIn
             }
@@ -89,6 +91,27 @@ pub fn paragraphs(text: &str) -> Vec<Paragraph> {
         }
     }
     paragraphs
+}
+
+fn is_bold(text: &str) -> bool {
+    let inner = text.strip_prefix("**").and_then(|rest| rest.strip_suffix("**"));
+    inner.is_some_and(|inner| !inner.is_empty() && !inner.contains("**"))
+}
+
+/// Whether words can be added at the end of the text, on its last line.
+pub fn ends_in_text(text: &str) -> bool {
+    let mut ends = false;
+    let mut in_block = false;
+    for event in markdown::parser(text) {
+        match event {
+            Event::Start(Tag::CodeBlock(_) | Tag::Table(_) | Tag::HtmlBlock) => in_block = true,
+            Event::End(TagEnd::CodeBlock | TagEnd::Table | TagEnd::HtmlBlock) => in_block = false,
+            Event::Start(_) | Event::End(_) => continue,
+            _ => {}
+        }
+        ends = !in_block && !matches!(event, Event::End(_) | Event::Rule);
+    }
+    ends
 }
 
 fn kind_of(tag: &Tag<'_>) -> ParagraphKind {
@@ -128,11 +151,21 @@ mod tests {
         Quote [] "> quote"
         Table [4] "| a |\n|---|\n| b [4] |"
         Other [] "---"
-        LeadIn [] "**Note:**"
+        Heading [] "**Note:**"
         "##);
         let uncited: Vec<_> =
             paragraphs(text).into_iter().filter(Paragraph::is_uncited).map(|one| one.text).collect();
         assert_eq!(uncited, ["Not cited.", "- two", "> quote"]);
+    }
+
+    #[test]
+    fn words_can_be_added_after_text_only() {
+        for yes in ["a", "- a `b`", "- a\n  - b", "> a", "```\na\n```\n\n*b*"] {
+            assert!(ends_in_text(yes), "{yes}");
+        }
+        for no in ["", "```\na\n```", "- a\n\n  ```\n  b\n  ```", "|a|\n|-|\n|b|", "a\n\n---", "<p>a</p>"] {
+            assert!(!ends_in_text(no), "{no}");
+        }
     }
 
     #[test]

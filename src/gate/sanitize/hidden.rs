@@ -9,97 +9,24 @@ use super::{
 };
 
 /// The elements that GitHub shows. Tags of others vanish there, and with them the words in their names.
-const ELEMENTS: [&str; 76] = [
-    "a",
-    "abbr",
-    "b",
-    "bdo",
-    "big",
-    "blockquote",
-    "br",
-    "caption",
-    "center",
-    "cite",
-    "code",
-    "col",
-    "colgroup",
-    "dd",
-    "del",
-    "details",
-    "dfn",
-    "div",
-    "dl",
-    "dt",
-    "em",
-    "figcaption",
-    "figure",
-    "font",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "i",
-    "img",
-    "ins",
-    "kbd",
-    "li",
-    "mark",
-    "ol",
-    "p",
-    "picture",
-    "pre",
-    "q",
-    "rp",
-    "rt",
-    "ruby",
-    "s",
-    "samp",
-    "section",
-    "small",
-    "source",
-    "span",
-    "strike",
-    "strong",
-    "sub",
-    "summary",
-    "sup",
-    "table",
-    "tbody",
-    "td",
-    "tfoot",
-    "th",
-    "thead",
-    "time",
-    "tr",
-    "tt",
-    "u",
-    "ul",
-    "var",
-    "video",
-    "wbr",
-    "article",
-    "aside",
-    "footer",
-    "header",
-    "main",
-    "nav",
-];
+const ELEMENTS: &str = "a abbr b bdo big blockquote br caption center cite code col colgroup dd del details dfn div dl dt \
+    em figcaption figure font h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p picture pre q rp rt ruby \
+    s samp section small source span strike strong sub summary sup table tbody td tfoot th thead time \
+    tr tt u ul var video wbr article aside footer header main nav";
 
 /// Elements whose content is never shown as text.
-const UNSHOWN: [&str; 18] = [
-    "applet", "audio", "canvas", "datalist", "embed", "head", "iframe", "math", "noembed", "noframes",
-    "noscript", "object", "script", "select", "style", "svg", "template", "title",
-];
+const UNSHOWN: &str = "applet audio canvas datalist embed head iframe math noembed noframes noscript object script select \
+    style svg template title";
 
 /// Elements without content.
-const VOID: [&str; 9] = ["br", "col", "embed", "hr", "img", "input", "source", "wbr", "link"];
+const VOID: &str = "br col embed hr img input source wbr link";
 
 /// Attributes that only place or size what is shown, or say where it is.
-const ATTRIBUTES: [&str; 11] =
-    ["align", "colspan", "height", "href", "open", "rowspan", "src", "srcset", "start", "valign", "width"];
+const ATTRIBUTES: &str = "align colspan height href open rowspan src srcset start valign width";
+
+fn is_listed(list: &str, name: &str) -> bool {
+    list.split(' ').any(|listed| listed == name)
+}
 
 /// Comments, hidden elements, unknown tags, and attributes that are not shown.
 pub(super) fn markup(text: &str, tokens: &[Token], pass: &mut Pass) {
@@ -117,7 +44,7 @@ pub(super) fn markup(text: &str, tokens: &[Token], pass: &mut Pass) {
                     done = element_end(tag, &tokens[index + 1..], text.len());
                     pass.removed.elements += 1;
                     pass.edits.remove(tag.range.start..done);
-                } else if !tag.complete || !ELEMENTS.contains(&tag.name.as_str()) {
+                } else if !tag.complete || !is_listed(ELEMENTS, &tag.name) {
                     pass.removed.elements += 1;
                     pass.edits.remove(tag.range.clone());
                 } else {
@@ -132,7 +59,7 @@ pub(super) fn markup(text: &str, tokens: &[Token], pass: &mut Pass) {
 fn attributes(tag: &Tag, pass: &mut Pass) {
     for attribute in &tag.attributes {
         let count = match attribute.name.as_str() {
-            name if ATTRIBUTES.contains(&name) && !tag.closing => continue,
+            name if is_listed(ATTRIBUTES, name) && !tag.closing => continue,
             "alt" => &mut pass.removed.alt_texts,
             "title" => &mut pass.removed.titles,
             _ => &mut pass.removed.attributes,
@@ -143,7 +70,7 @@ fn attributes(tag: &Tag, pass: &mut Pass) {
 }
 
 fn is_hidden(tag: &Tag) -> bool {
-    UNSHOWN.contains(&tag.name.as_str())
+    is_listed(UNSHOWN, &tag.name)
         || tag.attributes.iter().any(|attribute| match attribute.name.as_str() {
             "hidden" => true,
             "style" => {
@@ -159,7 +86,7 @@ fn is_hidden(tag: &Tag) -> bool {
 
 /// Where the element that `tag` opens ends: after its closing tag, else at the end of the text.
 fn element_end(tag: &Tag, later: &[Token], end_of_text: usize) -> usize {
-    if VOID.contains(&tag.name.as_str()) {
+    if is_listed(VOID, &tag.name) {
         return tag.range.end;
     }
     let mut depth = 1;
@@ -209,6 +136,25 @@ pub(super) fn comment_openers(text: &str, run: Range<usize>, holes: &[Range<usiz
     }
     if let Some(start) = open.filter(|start| *start < run.end) {
         pass.edits.remove(start..run.end);
+    }
+}
+
+/// Cells beyond the last column, in each line of `rows`.
+pub(super) fn cells(text: &str, rows: Range<usize>, columns: usize, pass: &mut Pass) {
+    let mut at = rows.start;
+    for line in text[rows].split_inclusive('\n') {
+        let row = line.trim_end();
+        let first = row.len() - row.trim_start_matches([' ', '\t', '>']).len();
+        let first = first + usize::from(row[first..].starts_with('|'));
+        let bars = row[first..].match_indices('|').map(|(bar, _)| first + bar);
+        let mut bars = bars.filter(|bar| !row[..*bar].ends_with('\\'));
+        if let Some(last) = bars.nth(columns - 1)
+            && row[last..].contains(|c: char| c != '|' && !c.is_whitespace())
+        {
+            pass.removed.cells += 1;
+            pass.edits.replace(at + last..at + row.len(), "|");
+        }
+        at += line.len();
     }
 }
 

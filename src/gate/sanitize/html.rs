@@ -105,8 +105,14 @@ impl Reader<'_> {
             || rest.starts_with(b"<?")
             || (rest.starts_with(b"</") && !letter(2))
         {
-            self.at = self.find(start, |b| b == b'>' || b == BORDER);
-            self.at += usize::from(self.bytes.get(self.at) == Some(&b'>'));
+            let opens_piece = start == 0 || self.bytes[start - 1] == BORDER;
+            if opens_piece && rest[1] == b'!' && rest.get(2).is_some_and(u8::is_ascii_lowercase) {
+                // A declaration to newer readers of markdown, but not to GitHub: only its mark goes.
+                self.at = start + 2;
+            } else {
+                self.at = self.find(start, |b| b == b'>' || b == BORDER);
+                self.at += usize::from(self.bytes.get(self.at) == Some(&b'>'));
+            }
             tokens.push(Token::Comment(self.pieces.source_range(start..self.at)));
         } else if rest.starts_with(b"</") || (rest.starts_with(b"<") && letter(1)) {
             let tag = self.tag();
@@ -154,7 +160,8 @@ impl Reader<'_> {
         let start = self.at;
         let closing = self.bytes[start + 1] == b'/';
         let name_start = start + 1 + usize::from(closing);
-        self.at = self.find(name_start, |b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>' | BORDER));
+        self.at =
+            self.find(name_start, |b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>' | b'<' | BORDER));
         let name = self.pieces.text[name_start..self.at].to_ascii_lowercase();
         let mut attributes = Vec::new();
         let complete = loop {
@@ -164,7 +171,8 @@ impl Reader<'_> {
             }
             self.at = self.find(before, |b| !b.is_ascii_whitespace() && b != b'/');
             match self.bytes.get(self.at) {
-                None | Some(&BORDER) => break false,
+                // A tag within a tag is one to GitHub, though not to browsers: it is looked at for itself.
+                None | Some(&BORDER | b'<') => break false,
                 Some(b'>') => {
                     self.at += 1;
                     break true;
@@ -179,7 +187,7 @@ impl Reader<'_> {
     /// `before` is where the white space before it starts. Leaves `at` past the end when a quote stays open.
     fn attribute(&mut self, before: usize) -> Attribute {
         let name_start = self.at;
-        let ends = |b: u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'>' | b'=' | BORDER);
+        let ends = |b: u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'>' | b'<' | b'=' | BORDER);
         self.at = self.find(name_start + 1, ends);
         let name = self.pieces.text[name_start..self.at].to_ascii_lowercase();
         let mut value = String::new();
@@ -194,7 +202,8 @@ impl Reader<'_> {
                     // An open quote takes everything; `end + 1` is past the end then.
                 }
                 _ => {
-                    self.at = self.find(start, |b| b.is_ascii_whitespace() || matches!(b, b'>' | BORDER));
+                    self.at =
+                        self.find(start, |b| b.is_ascii_whitespace() || matches!(b, b'>' | b'<' | BORDER));
                     value = self.pieces.text[start..self.at].to_owned();
                 }
             }

@@ -29,7 +29,7 @@ pub(super) fn look(text: &str) -> Pass {
         .reference_definitions()
         .iter()
         .map(|(label, definition)| Definition {
-            label: label.to_owned(),
+            key: label.to_lowercase(),
             span: definition.span.clone(),
             plain: format!("[{label}]: {}", escaped(&definition.dest)),
             titled: definition.title.is_some(),
@@ -65,6 +65,9 @@ pub(super) fn look(text: &str) -> Pass {
     }
     outline.definitions(text, &definitions, &mut pass);
     outline.entities(text, &mut pass);
+    for table in markdown::unseen_tables(text) {
+        hidden::cells(text, table.rows, table.columns, &mut pass);
+    }
     pass
 }
 
@@ -82,7 +85,8 @@ fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
 }
 
 struct Definition {
-    label: String,
+    /// Labels are compared without case.
+    key: String,
     span: Range<usize>,
     /// The definition without a title.
     plain: String,
@@ -120,7 +124,7 @@ impl Outline {
     /// Definitions are never shown: unused and doubled ones go, the others lose their titles.
     fn definitions(&self, text: &str, definitions: &[Definition], pass: &mut Pass) {
         let mut kept: Vec<Range<usize>> = Vec::new();
-        for definition in definitions.iter().filter(|one| self.used.contains(&one.label)) {
+        for definition in definitions.iter().filter(|one| self.used.contains(&one.key)) {
             if definition.titled {
                 pass.removed.titles += 1;
                 pass.edits.replace(definition.span.clone(), definition.plain.clone());
@@ -209,7 +213,7 @@ impl Walk<'_> {
             Event::End(TagEnd::TableCell) => self.cells_end = range.end,
             Event::End(TagEnd::TableRow) => self.row_end(&range),
             Event::FootnoteReference(label) => {
-                self.outline.used_footnotes.insert(label.to_string());
+                self.outline.used_footnotes.insert(label.to_lowercase());
             }
             Event::Code(_) => self.outline.code.push(range),
             Event::Rule => self.outline.shown.push(range),
@@ -225,7 +229,7 @@ impl Walk<'_> {
     fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
         match tag {
             Tag::CodeBlock(kind) => {
-                if matches!(kind, CodeBlockKind::Fenced(info) if info.trim().contains(char::is_whitespace)) {
+                if matches!(&kind, CodeBlockKind::Fenced(info) if !is_language(info.trim())) {
                     self.shorten_info(&range);
                 }
                 self.outline.code.push(range.clone());
@@ -236,14 +240,14 @@ impl Walk<'_> {
             Tag::BlockQuote(Some(_)) => self.outline.shown.push(range.start..range.start + 1),
             Tag::FootnoteDefinition(label) => {
                 self.outline.shown.push(range.start..range.start + 1);
-                self.outline.footnotes.push((label.to_string(), range));
+                self.outline.footnotes.push((label.to_lowercase(), range));
             }
             Tag::Image { link_type, dest_url, title, id } => {
-                self.outline.used.insert(id.to_string());
+                self.outline.used.insert(id.to_lowercase());
                 self.image(range, link_type, &dest_url, &title);
             }
             Tag::Link { link_type, dest_url, title, id } => {
-                self.outline.used.insert(id.to_string());
+                self.outline.used.insert(id.to_lowercase());
                 let titled = link_type == LinkType::Inline && !title.is_empty();
                 self.links.push(OpenLink {
                     inner_end: range.start + 1,
@@ -254,14 +258,16 @@ impl Walk<'_> {
         }
     }
 
-    /// The words after a fence's language are shown nowhere.
+    /// What stands after a fence is shown nowhere: only the name of a language stays.
     fn shorten_info(&mut self, block: &Range<usize>) {
         let first_line = self.text[block.clone()].lines().next().unwrap_or_default();
         let info = first_line.trim_start_matches(['`', '~', ' ', '\t']);
-        let info_at = block.start + (first_line.len() - info.len());
-        let word = info.find(char::is_whitespace).unwrap_or(info.len());
-        self.pass.removed.titles += 1;
-        self.pass.edits.remove(info_at + word..block.start + first_line.len());
+        let start = block.start + (first_line.len() - info.len());
+        let word = info.split_whitespace().next().filter(|word| is_language(word)).unwrap_or_default();
+        if start + word.len() < block.start + first_line.len() {
+            self.pass.removed.titles += 1;
+            self.pass.edits.remove(start + word.len()..block.start + first_line.len());
+        }
     }
 
     /// An image is its destination: the alternative text and the title are shown only to some.
@@ -294,6 +300,11 @@ impl Walk<'_> {
             self.pass.edits.replace(self.cells_end..end, "|");
         }
     }
+}
+
+/// `rust`, `c++`, `objective-c`, and nothing at all.
+fn is_language(word: &str) -> bool {
+    word.len() <= 20 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-#._".contains(&byte))
 }
 
 /// The destination as it can stand in any markdown.

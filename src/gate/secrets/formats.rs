@@ -112,7 +112,12 @@ pub(super) fn find(bytes: &[u8], found: &mut Vec<Finding>) {
         let body = &bytes[head.end()..most.max(head.end())];
         let end = match COMPILED.private_key_end.find(body) {
             Some(end) => end.end(),
-            None => body.iter().position(|byte| !is_key_byte(*byte)).unwrap_or(body.len()),
+            None => {
+                let end = body.iter().position(|byte| !is_key_byte(*byte)).unwrap_or(body.len());
+                // A backslash at the end belongs to what follows, such as the quote that ends a JSON string.
+                let is_end = |byte: &u8| !b"\\ \t\r\n".contains(byte);
+                body[..end].iter().rposition(is_end).map_or(0, |last| last + 1)
+            }
         };
         found.push(Finding { kind: SecretKind::PrivateKey, range: head.start()..head.end() + end });
     }

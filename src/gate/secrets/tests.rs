@@ -26,7 +26,7 @@ fn tokens() -> Vec<(&'static str, String)> {
     for letter in ["p", "o", "u", "s", "r"] {
         all.push(("GitHub token", format!("gh{letter}_{}", noise(36))));
     }
-    let jwt = format!("ey{}.ey{}.{}", format!("J{}", noise(20)), format!("J{}", noise(60)), noise(43));
+    let jwt = format!("ey{0}{1}.ey{0}{2}.{3}", "J", noise(20), noise(60), noise(43));
     all.push(("GitHub token", format!("gh{}_{}_{jwt}", "s", "123456")));
     all.push(("GitHub token", format!("github_{}_{}_{}", "pat", noise(22), noise(59))));
     all.push(("GitLab token", format!("gl{}-{}", "pat", noise(20))));
@@ -115,7 +115,24 @@ fn s_33_private_keys_are_found_whole_with_and_without_an_end() {
         let in_code = format!("KEY = \"{}\"", key.replace('\n', "\\n"));
         assert_eq!(scanner.redact(&in_code), "KEY = \"[redacted: private key]\"");
         let cut = text.split("-----END").next().unwrap();
-        assert_eq!(scanner.redact(cut), "before\n[redacted: private key]");
+        assert_eq!(scanner.redact(cut), "before\n[redacted: private key]\n");
+    }
+}
+
+#[test]
+fn s_33_redacted_json_is_still_json() {
+    let scanner = scanner(&["a-live-secret"]);
+    let mut secrets: Vec<String> = tokens().into_iter().map(|(_, token)| token).collect();
+    let key = private_key("");
+    secrets.extend([key.split("-----END").next().unwrap().to_owned(), key, "a-live-secret".to_owned()]);
+    for secret in secrets {
+        for text in [format!("\"{secret}\""), format!("{secret}\\"), format!("x={secret}\n")] {
+            let line = serde_json::json!({ "text": text, "more": 1 }).to_string();
+            let redacted = scanner.redact(&line);
+            assert_ne!(redacted, line);
+            let value: serde_json::Value = serde_json::from_str(&redacted).expect(&redacted);
+            assert_eq!(value["more"], 1);
+        }
     }
 }
 

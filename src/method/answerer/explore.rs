@@ -28,6 +28,8 @@ use crate::{
 const MAX_CITATIONS: usize = 50;
 /// Longest answer that is taken, in characters.
 const MAX_ANSWER_CHARS: usize = 20_000;
+/// Longest path or symbol of a citation, and longest quote, in characters.
+const MAX_CITED: (usize, usize) = (1_000, 10_000);
 /// Most gaps, and the longest of them in characters.
 const MAX_GAPS: (usize, usize) = (30, 2_000);
 
@@ -59,7 +61,11 @@ impl Answerer for Explore {
             },
             output_chars: context.settings.observation_chars,
         };
-        let submit = SubmitAnswer { tree: context.tree.clone(), symbols: context.symbols.clone() };
+        let submit = SubmitAnswer {
+            tree: context.tree.clone(),
+            symbols: context.symbols.clone(),
+            given: format!("{}\n{}\n{}", context.admitted.title, context.admitted.body, question.text),
+        };
         let agent = Agent {
             name: name.clone(),
             model: context.models.answerer.clone(),
@@ -98,7 +104,6 @@ fn opening(context: &RunContext, question: &Question) -> Vec<Message> {
                     environment => context.environment.as_str(),
                     category => category.as_ref().and_then(Value::as_str),
                     question => context.fence.fence("question", &question.text),
-                    why => question.why.as_str(),
                 },
             ),
         },
@@ -122,6 +127,8 @@ struct Submission {
 struct SubmitAnswer {
     tree: Arc<dyn SourceTree>,
     symbols: Arc<dyn Symbols>,
+    /// Issue and question: what they name may be named.
+    given: String,
 }
 
 /// Something that does not hold, as `answerer/returned.md` words it.
@@ -156,7 +163,7 @@ impl SubmitAnswer {
         for claim in &submission.citations {
             checked.push(evidence::check(claim.clone(), &*self.tree, &*self.symbols).await?);
         }
-        let missing = prose::missing(&submission.answer, self.tree.clone()).await?;
+        let missing = prose::missing(&submission.answer, &self.given, self.tree.clone()).await?;
         let mut problems: Vec<Problem> = (1..)
             .zip(&checked)
             .filter_map(|(number, checked)| {
@@ -204,10 +211,9 @@ impl Tool for SubmitAnswer {
         let (checked, missing, problems) = self.look_up(&submission).await?;
         if !problems.is_empty() && call.earlier_calls == 0 {
             let problems = minijinja::Value::from(Serde(problems));
-            return Ok(ToolOutcome::Observation(prompt::render(
-                "answerer/returned.md",
-                context! { problems },
-            )));
+            let held = checked.iter().filter(|c| c.fault.is_none()).count();
+            let variables = context! { problems, held, cited => checked.len() };
+            return Ok(ToolOutcome::Observation(prompt::render("answerer/returned.md", variables)));
         }
         let holds = checked.iter().any(|c| c.citation.check != Check::Unverified);
         let mut gaps = submission.gaps;
@@ -233,6 +239,18 @@ fn too_much(submission: &Submission) -> Option<String> {
     }
     if submission.citations.len() > MAX_CITATIONS {
         return Some(format!("more than {MAX_CITATIONS} citations"));
+    }
+    let (name, quote) = MAX_CITED;
+    let longer = |text: Option<&str>, most: usize| text.is_some_and(|text| text.chars().count() > most);
+    let too_long = |claim: &Claim| {
+        longer(Some(&claim.path), name)
+            || longer(claim.symbol.as_deref(), name)
+            || longer(claim.quote.as_deref(), quote)
+    };
+    if submission.citations.iter().any(too_long) {
+        return Some(format!(
+            "a path or symbol is longer than {name} characters, or a quote than {quote}: cite one line of code"
+        ));
     }
     if submission.gaps.len() > MAX_GAPS.0 || submission.gaps.iter().any(|g| g.chars().count() > MAX_GAPS.1) {
         return Some(format!("more than {} gaps, or one longer than {} characters", MAX_GAPS.0, MAX_GAPS.1));

@@ -13,7 +13,7 @@ use crate::{
         harvest::Harvest,
         prompt,
         shell::Shell,
-        workbench::{SeenCommand, Workbench},
+        workbench::{SeenTest, Workbench},
     },
     domain::{AgentName, AnswerStatus, Check, Knowledge, LeftOut},
     method::{
@@ -90,7 +90,7 @@ async fn take(
     let submitted = submission.is_some();
     // The tool stored it from this very type.
     let submission: Submission = submission.and_then(|s| serde_json::from_value(s).ok()).unwrap_or_default();
-    let tests = bench.commands_since_last_edit().await.iter().filter_map(test_report).collect();
+    let tests = bench.tests_since_last_edit().await.into_iter().map(test_report).collect();
     let harvest = match bench.harvest(&submission.leave_out).await {
         // What is no patch as a whole is an honest end of a run, not a failure of it.
         Err(SandboxError::Limit(reason)) => {
@@ -212,35 +212,12 @@ impl Tool for SubmitPatch {
     }
 }
 
-/// Commands that run tests, by the programs that projects test with.
-fn test_report(seen: &SeenCommand) -> Option<TestReport> {
-    const RUNNERS: [&str; 16] = [
-        "pytest",
-        "unittest",
-        "tox",
-        "nox",
-        "cargo test",
-        "cargo nextest",
-        "go test",
-        "npm test",
-        "yarn test",
-        "jest",
-        "mvn",
-        "gradle",
-        "rspec",
-        "rake test",
-        "make test",
-        "make check",
-    ];
-    let is_test = RUNNERS.iter().any(|runner| seen.command.contains(runner))
-        || ["runtests", "bin/test", "ctest", "phpunit", "mix test"]
-            .iter()
-            .any(|runner| seen.command.contains(runner));
-    is_test.then(|| TestReport {
-        command: seen.command.clone(),
+fn test_report(seen: SeenTest) -> TestReport {
+    TestReport {
+        command: seen.command,
         exit_code: match seen.exit {
             CommandExit::Code(code) => Some(code),
             CommandExit::Signal(_) | CommandExit::TimedOut => None,
         },
-    })
+    }
 }

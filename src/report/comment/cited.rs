@@ -123,7 +123,7 @@ fn statement_ends(text: &str, paragraphs: &[Paragraph]) -> Vec<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixtures::citation;
+    use crate::report::fixture_tests::citation;
 
     fn shown(text: &str) -> String {
         let citations = [citation("a.rs", 1, 2, Check::Verified), citation("b.rs", 1, 2, Check::Unverified)];

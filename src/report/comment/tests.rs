@@ -3,8 +3,8 @@ use crate::{
     domain::{Answer, Block, Category, Check, Citation, Origin, Pair},
     gate::markdown::parser,
     report::{
-        fixtures::{account, citation, commit, issue, knowledge, pair, question, run_id},
-        hostile::{acts, hostile},
+        fixture_tests::{account, citation, commit, issue, knowledge, pair, question, run_id},
+        hostile_tests::{acts, hostile},
     },
 };
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::report::hostile::{BASE, acts, hostile};
+use crate::report::hostile_tests::{BASE, acts, hostile};
 
 fn links() -> Links {
     Links::below(BASE)

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     domain::{IssueNumber, Patch, RepoPath},
-    report::fixtures::{issue, knowledge},
+    report::fixture_tests::{issue, knowledge},
 };
 
 fn patch(files: &[&str]) -> Patch {
@@ -19,6 +19,7 @@ fn patch(files: &[&str]) -> Patch {
 
 fn resolved() -> Resolved {
     Resolved {
+        secrets: Vec::new(),
         summary:
             "`take_unit` took the first name that the text begins with, so `ms` was read as `m` [q1].\n\n\
                   It now takes the longest name, and `ms` is a name of its own. I did not touch `format`.\n\n\

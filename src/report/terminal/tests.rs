@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::{
     domain::{IssueNumber, LeftOut, Money, RepoPath, Tokens},
-    report::fixtures::run_id,
+    report::fixture_tests::run_id,
     store::{ErrorSummary, IssueSummary, StageSummary, Strategy, Usage},
 };
 
@@ -54,9 +54,14 @@ fn failed(class: &str, message: &str, stages: usize) -> RunSummary {
     RunSummary { outcome: Outcome::Failed, error, patch: None, ..run }
 }
 
+/// The end of a run without knowledge; one that failed could go on.
+fn end(run: &RunSummary, folder: &Path) -> String {
+    ending(run, None, folder, run.error.is_some())
+}
+
 #[test]
 fn a_patch_comes_with_the_way_to_apply_it() {
-    insta::assert_snapshot!(ending(&run(), folder()), @"
+    insta::assert_snapshot!(end(&run(), folder()), @"
     A patch: 1 file, +14 -3. Left out: 1 change; pull-request.md says why.
 
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
@@ -73,14 +78,14 @@ fn a_patch_comes_with_the_way_to_apply_it() {
       git -C /home/me/kettle apply /home/me/.acquire/runs/20261130-153344-a1b2c3/patch.diff
     ");
     let remote = RunSummary { repo: "https://github.com/example/kettle".into(), ..run() };
-    let shown = ending(&remote, Path::new("/tmp/it's here"));
+    let shown = end(&remote, Path::new("/tmp/it's here"));
     insta::assert_snapshot!(shown.lines().last().unwrap(), @r"  git apply '/tmp/it'\''s here/patch.diff'");
 }
 
 #[test]
 fn runs_without_a_patch_say_what_there_is() {
     let no_patch = RunSummary { outcome: Outcome::NoPatch, patch: None, ..run() };
-    insta::assert_snapshot!(ending(&no_patch, folder()), @"
+    insta::assert_snapshot!(end(&no_patch, folder()), @"
     No patch; pull-request.md says why.
 
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
@@ -95,7 +100,7 @@ fn runs_without_a_patch_say_what_there_is() {
     let mut knowledge = RunSummary { outcome: Outcome::KnowledgeOnly, ..no_patch };
     knowledge.stages.pop();
     knowledge.total.usd = Money::ZERO;
-    insta::assert_snapshot!(ending(&knowledge, folder()), @"
+    insta::assert_snapshot!(end(&knowledge, folder()), @"
     Knowledge; no patch was asked for.
 
     Spent: price unknown, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
@@ -111,7 +116,7 @@ fn runs_without_a_patch_say_what_there_is() {
 #[test]
 fn a_failure_says_what_to_do_and_how_to_go_on() {
     let message = "the model's endpoint refused the key (401). Set ACQUIRE_MODEL__API_KEY\u{1b}[2J";
-    insta::assert_snapshot!(ending(&failed("model_unauthorized", message, 4), folder()), @r"
+    insta::assert_snapshot!(end(&failed("model_unauthorized", message, 4), folder()), @r"
     Failed (model_unauthorized): the model's endpoint refused the key (401). Set ACQUIRE_MODEL__API_KEY\u{1b}[2J
 
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
@@ -126,20 +131,18 @@ fn a_failure_says_what_to_do_and_how_to_go_on() {
       acquire solve --resume /home/me/.acquire/runs/20261130-153344-a1b2c3
     ");
     // What failed in the stage that makes it left no comment.
-    assert!(!ending(&failed("model_unauthorized", message, 3), folder()).contains("comment.md"));
+    assert!(!end(&failed("model_unauthorized", message, 3), folder()).contains("comment.md"));
 }
 
 #[test]
 fn going_on_is_offered_where_it_can_help() {
-    let offers = |run: &RunSummary| ending(run, folder()).contains("--resume");
-    assert!(offers(&failed("sandbox_lost", "", 2)));
-    assert!(!offers(&failed("usage", "", 0)));
-    assert!(!offers(&failed("no_questions", "", 2)));
-    let cancelled =
-        |stages| RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", stages) };
-    assert!(offers(&cancelled(2)));
-    assert!(!offers(&cancelled(0)));
-    assert!(!offers(&run()));
+    let offers = |run: &RunSummary, can_go_on| ending(run, None, folder(), can_go_on).contains("--resume");
+    let cancelled = RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", 2) };
+    for ended in [&failed("sandbox_lost", "", 2), &cancelled] {
+        assert!(offers(ended, true));
+        assert!(!offers(ended, false));
+    }
+    assert!(!offers(&run(), true));
 }
 
 #[test]
@@ -164,6 +167,8 @@ fn the_demo_shows_comment_patch_and_tests() {
     ];
     let recording = r#"{"recorded_with":"gpt-5-mini","at":"2026-11-30T15:33:44Z"}"#;
     let input = DemoInput {
+        knowledge: None,
+        can_go_on: false,
         summary: &run(),
         folder: folder(),
         recorded: recorded_with(recording),

@@ -17,6 +17,7 @@ use bollard::{
         AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions,
         ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveContainerOptionsBuilder,
         RemoveVolumeOptions, StartContainerOptions, UploadToContainerOptionsBuilder, WaitContainerOptions,
+        WaitContainerOptionsBuilder,
     },
 };
 
@@ -211,11 +212,27 @@ impl Engine {
         }
     }
 
-    /// Kills and removes, with the volumes that have no name. One that is gone is no error.
+    /// Kills and removes, with the volumes that have no name. One that is gone is no error. Where somebody
+    /// else is removing it already, waits until that is done: before, its volumes cannot be removed.
     pub(super) async fn remove_container(&self, id: &str) -> Answer<()> {
         let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
         let call = self.docker.remove_container(id, Some(options));
-        gone(self.call("remove a container", CHANGE, call).await)
+        match self.call("remove a container", CHANGE, call).await {
+            Err(error) if error.is_conflict() => self.removed(id).await,
+            other => gone(other),
+        }
+    }
+
+    async fn removed(&self, id: &str) -> Answer<()> {
+        let options = WaitContainerOptionsBuilder::new().condition("removed").build();
+        let mut wait = self.docker.wait_container(id, Some(options));
+        let removed = async {
+            match wait.next().await {
+                Some(Err(BollardError::DockerContainerWaitError { .. })) | Some(Ok(_)) | None => Ok(()),
+                Some(Err(error)) => Err(error),
+            }
+        };
+        gone(self.call("remove a container", CHANGE, removed).await)
     }
 
     /// All containers that any instance of acquire made, running or not.

@@ -26,12 +26,7 @@ pub(super) fn for_people(settings: &DockerSettings, workspace: Workspace) -> Vec
 }
 
 /// What agents are told, so that they waste no step on finding it out.
-pub(super) fn for_agents(
-    settings: &DockerSettings,
-    workspace: Workspace,
-    image: &Image,
-    history_note: Option<&str>,
-) -> Vec<String> {
+pub(super) fn for_agents(settings: &DockerSettings, workspace: Workspace, image: &Image) -> Vec<String> {
     let mut facts = vec![
         "The network is off: no name resolves, nothing can be downloaded or installed from it.".to_owned(),
         "Commands run as user 1000 without any privilege; `sudo` does not work.".to_owned(),
@@ -56,7 +51,6 @@ pub(super) fn for_agents(
     if !image.volumes.is_empty() {
         facts.push(format!("Empty in this sandbox: {}.", image.volumes.join(", ")));
     }
-    facts.extend(history_note.map(str::to_owned));
     facts
 }
 
@@ -78,7 +72,6 @@ mod tests {
     fn agents_are_told_what_they_would_otherwise_try() {
         let image = Image { id: "i".into(), volumes: vec!["/data".into()] };
         let workspace = Workspace::Memory { bytes: 512 * MIB, inodes: 1 };
-        let note = Some("History goes back to 2024-01-01 only.");
-        insta::assert_snapshot!(for_agents(&DockerSettings::default(), workspace, &image, note).join("\n"));
+        insta::assert_snapshot!(for_agents(&DockerSettings::default(), workspace, &image).join("\n"));
     }
 }

@@ -11,6 +11,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::{sync::Mutex, task::JoinSet};
+use tokio_util::task::TaskTracker;
 
 use super::{
     attach,
@@ -52,12 +53,18 @@ pub struct DockerRun {
 
 /// The sandboxes of one run in Docker.
 pub struct DockerSandboxes {
+    run: Arc<Run>,
+    /// Sandboxes on their way up. Each goes its way to the end also when nobody waits for it any more: what
+    /// an engine was asked to make must be known to be there before it can be removed.
+    opening: TaskTracker,
+}
+
+struct Run {
     engine: Engine,
     image: Image,
     settings: DockerSettings,
     owner: Owner,
     source: Arc<dyn SourceTree>,
-    history_note: Option<String>,
     workspace: Workspace,
     supervisor_volume: String,
     history_volume: String,
@@ -86,14 +93,23 @@ impl DockerSandboxes {
     /// # Errors
     /// [`SandboxError::Unavailable`] when the engine, the image or a setting is at fault; says what to do.
     pub async fn start(run: DockerRun) -> Result<Self, SandboxError> {
-        let DockerRun { settings, instance, run, lease_until, source, history, active, clock, reap_every } =
-            run;
+        let DockerRun {
+            settings,
+            instance,
+            run: run_id,
+            lease_until,
+            source,
+            history,
+            active,
+            clock,
+            reap_every,
+        } = run;
         settings.check()?;
         let engine = Engine::connect(settings.host.as_deref()).await?;
         let settings = settings.within_reach(&engine.info().await?)?;
         let image = engine.image(&settings.image).await?;
 
-        reaper::remove_run(&engine, &instance, &run).await?;
+        reaper::remove_run(&engine, &instance, &run_id).await?;
         reaper::reap(&engine, &instance, active().as_ref(), clock.now()).await?;
 
         let entries = source
@@ -103,39 +119,46 @@ impl DockerSandboxes {
         let workspace = Workspace::plan(settings.workspace_mib, entries.iter().map(|entry| entry.size));
         let mut reaper = JoinSet::new();
         reaper.spawn(reaper::keep_reaping(engine.clone(), instance.clone(), active, clock, reap_every));
-        let sandboxes = Self {
-            supervisor_volume: format!("acquire-{run}-supervisor"),
-            history_volume: format!("acquire-{run}-history"),
+        let run = Run {
+            supervisor_volume: format!("acquire-{run_id}-supervisor"),
+            history_volume: format!("acquire-{run_id}-history"),
             engine,
             image,
             settings,
-            owner: Owner { instance, run, lease_until },
+            owner: Owner { instance, run: run_id, lease_until },
             source,
-            history_note: history.note,
             workspace,
             shared: Mutex::new(None),
             made: AtomicU32::new(0),
             closed: AtomicBool::new(false),
             reaper: Mutex::new(reaper),
         };
-        let history = volumes::entries_below(history.objects).await?;
-        if let Err(error) = sandboxes.fill_common_volumes(history).await {
-            sandboxes.close().await;
-            return Err(error);
+        let sandboxes = Self { run: Arc::new(run), opening: TaskTracker::new() };
+        let filled = match volumes::entries_below(history.objects).await {
+            Ok(history) => sandboxes.run.fill_common_volumes(history).await,
+            Err(error) => Err(error),
+        };
+        match filled {
+            Ok(()) => Ok(sandboxes),
+            Err(error) => {
+                sandboxes.close().await;
+                Err(error)
+            }
         }
-        Ok(sandboxes)
     }
 
     /// The image's id, `sha256:…`: what its name meant when the run started.
     pub fn image_id(&self) -> &str {
-        &self.image.id
+        &self.run.image.id
     }
 
     /// What the people who started the run should know about its sandboxes.
     pub fn notes(&self) -> Vec<String> {
-        facts::for_people(&self.settings, self.workspace)
+        facts::for_people(&self.run.settings, self.run.workspace)
     }
+}
 
+impl Run {
     async fn fill_common_volumes(&self, history: Vec<Entry>) -> Result<(), SandboxError> {
         let supervisor = Entry::Program { path: SUPERVISOR_FILE.to_owned(), content: SUPERVISOR };
         let filled =
@@ -275,6 +298,24 @@ impl DockerSandboxes {
         }
         Ok(sandbox)
     }
+
+    async fn open(
+        &self,
+        agent: &AgentName,
+        access: Access,
+        changes: &TreeChanges,
+    ) -> Result<DockerSandbox, SandboxError> {
+        match access {
+            Access::ReadWrite => {
+                let volume = self.name("workspace");
+                self.start_filled(agent.as_str(), &volume, changes).await
+            }
+            Access::ReadOnly if changes.is_empty() => self.open_read_only(agent).await,
+            Access::ReadOnly => Err(SandboxError::Unavailable(
+                "read-only sandboxes share the base tree and cannot take changes".to_owned(),
+            )),
+        }
+    }
 }
 
 #[async_trait]
@@ -284,8 +325,7 @@ impl Sandboxes for DockerSandboxes {
     }
 
     fn facts(&self) -> Vec<String> {
-        let note = self.history_note.as_deref();
-        facts::for_agents(&self.settings, self.workspace, &self.image, note)
+        facts::for_agents(&self.run.settings, self.run.workspace, &self.run.image)
     }
 
     async fn open(
@@ -294,26 +334,21 @@ impl Sandboxes for DockerSandboxes {
         access: Access,
         changes: &TreeChanges,
     ) -> Result<Arc<dyn Sandbox>, SandboxError> {
-        let sandbox = match access {
-            Access::ReadWrite => {
-                let volume = self.name("workspace");
-                self.start_filled(agent.as_str(), &volume, changes).await?
-            }
-            Access::ReadOnly if changes.is_empty() => self.open_read_only(agent).await?,
-            Access::ReadOnly => {
-                return Err(SandboxError::Unavailable(
-                    "read-only sandboxes share the base tree and cannot take changes".to_owned(),
-                ));
-            }
-        };
-        Ok(Arc::new(sandbox))
+        let (run, agent, changes) = (self.run.clone(), agent.clone(), changes.clone());
+        let opening = self.opening.spawn(async move { run.open(&agent, access, &changes).await });
+        match opening.await {
+            Ok(opened) => opened.map(|sandbox| Arc::new(sandbox) as _),
+            Err(failed) => Err(SandboxError::Lost(format!("opening a sandbox ended: {failed}"))),
+        }
     }
 
     async fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.run.closed.store(true, Ordering::Release);
+        self.opening.close();
         let end = async {
-            self.reaper.lock().await.abort_all();
-            reaper::remove_run(&self.engine, &self.owner.instance, &self.owner.run).await
+            self.run.reaper.lock().await.abort_all();
+            self.opening.wait().await;
+            reaper::remove_run(&self.run.engine, &self.run.owner.instance, &self.run.owner.run).await
         };
         match tokio::time::timeout(FAREWELL, end).await {
             Ok(Ok(())) => {}

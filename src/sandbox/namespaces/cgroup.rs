@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(parent("pids"), Some("/sys/fs/cgroup/pids".into()));
         assert_eq!(parent("memory"), Some("/sys/fs/cgroup/memory/inner".into()));
         assert_eq!(parent("cpu"), None);
-        assert_eq!(unified_parents(table, own), [PathBuf::new(); 0]);
+        assert!(unified_parents(table, own).is_empty());
     }
 
     #[test]

@@ -33,10 +33,6 @@ impl RunFolder {
         Ok(Self { path, lock_path, _lock: lock })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// A new folder inside, for `owner` when root makes it.
     pub(super) fn folder(&self, name: &str, owner: Option<u32>) -> io::Result<PathBuf> {
         let path = self.path.join(name);
@@ -107,15 +103,15 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let living = RunFolder::create(base.path(), &run("living")).unwrap();
         let killed = RunFolder::create(base.path(), &run("killed")).unwrap();
-        fs::create_dir_all(killed.path().join("tree/deep")).unwrap();
+        fs::create_dir_all(killed.path.join("tree/deep")).unwrap();
         fs::create_dir(base.path().join("somebody-elses")).unwrap();
         // What the kernel does for a process that is killed: the lock goes, the files stay.
         killed._lock.unlock().unwrap();
         let killed = std::mem::ManuallyDrop::new(killed);
 
         assert_eq!(reap(base.path()), [run("killed")]);
-        assert!(!killed.path().exists());
-        assert!(living.path().exists() && base.path().join("somebody-elses").exists());
+        assert!(!killed.path.exists());
+        assert!(living.path.exists() && base.path().join("somebody-elses").exists());
         drop(living);
         let left: Vec<_> = fs::read_dir(base.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, ["somebody-elses"]);

@@ -11,6 +11,7 @@ mod folder;
 mod host;
 mod launcher;
 mod process;
+mod sandbox;
 
 use std::{
     path::{Path, PathBuf},
@@ -33,17 +34,15 @@ use self::{
     host::Host,
     launcher::{Bind, BindKind, Launch, Tmpfs},
     process::Process,
+    sandbox::NamespacesSandbox,
 };
 use super::{
     SUPERVISOR,
-    session::{Fill, Filled},
+    session::{CommandBudget, Fill, Filled},
 };
 use crate::{
     domain::{AgentName, Change, RepoPath, RunId, TreeChanges},
-    method::ports::{
-        Access, CommandLimits, CommandOutcome, History, Listed, Sandbox, SandboxError, Sandboxes, Since,
-        SourceError, SourceTree,
-    },
+    method::ports::{Access, History, Sandbox, SandboxError, Sandboxes, SourceError, SourceTree},
 };
 
 const WORKSPACE: &str = "/workspace";
@@ -53,9 +52,11 @@ const HOME: &str = "/tmp/home";
 /// Who runs the sandbox when root starts it: the user that owns nothing.
 const NOBODY: u32 = 65_534;
 const MIB: u64 = 1 << 20;
-/// What a workspace has at least, and what memory has on top of it: a tmpfs is memory.
 const SMALLEST_WORKSPACE: u64 = 512 * MIB;
-const MEMORY_BESIDE_WORKSPACE: u64 = 1024 * MIB;
+const SHARED_MEMORY: u64 = 64 * MIB;
+/// What is left for programs when every tmpfs is full. A tmpfs is memory that no kill gives back: where it
+/// may take all, the kernel ends even the supervisor.
+const MEMORY_FOR_PROGRAMS: u64 = 768 * MIB;
 /// Entries waiting between the source tree and the sandbox.
 const FILL_QUEUE: usize = 64;
 
@@ -63,7 +64,8 @@ const FILL_QUEUE: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Memory, the content of tmpfs included; at least the workspace's size and 1 GiB. Default 4 GiB.
+    /// Memory, the content of every tmpfs included; raised where their sizes and 768 MiB for programs are
+    /// more. Default 4 GiB.
     pub memory_bytes: u64,
     /// Processes and threads. Default 512.
     pub pids: u64,
@@ -71,11 +73,19 @@ pub struct Settings {
     pub workspace_bytes: Option<u64>,
     /// Size of `/tmp`. Default 256 MiB.
     pub tmp_bytes: u64,
+    /// What the commands of one sandbox may use up together.
+    pub budget: CommandBudget,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { memory_bytes: 4096 * MIB, pids: 512, workspace_bytes: None, tmp_bytes: 256 * MIB }
+        Self {
+            memory_bytes: 4096 * MIB,
+            pids: 512,
+            workspace_bytes: None,
+            tmp_bytes: 256 * MIB,
+            budget: CommandBudget::default(),
+        }
     }
 }
 
@@ -150,35 +160,41 @@ impl Namespaces {
 
     /// Starts a sandbox with nothing in it; what agents are told of its limits.
     async fn probe(&self) -> Result<Vec<String>, SandboxError> {
-        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let cgroups = self.cgroups(0);
         let mut facts = vec![
-            "the network is off; only localhost answers".to_owned(),
+            "The network is off; only localhost answers.".to_owned(),
             format!(
-                "only /workspace and /tmp ({} MiB) can be written to; you are an ordinary user",
+                "outside of /workspace, only /tmp ({} MiB) can be written to; you are an ordinary user",
                 self.settings.tmp_bytes / MIB
             ),
-            "strace, gdb and other tracers do not work".to_owned(),
+            "ptrace is refused: strace, gdb and LeakSanitizer do not work.".to_owned(),
         ];
         if cgroups.holds_processes || self.own_process_limit().is_some() {
-            facts.push(format!("at most {} processes at a time", self.settings.pids));
+            facts.push(format!("At most {} processes at a time.", self.settings.pids));
         } else {
             tracing::warn!("the number of processes is not limited: no cgroup may be set on this host");
         }
         if cgroups.holds_memory {
-            facts.push(format!("memory is limited to {} MiB", self.settings.memory_bytes / MIB));
+            facts.push(format!("Memory is limited to {} MiB.", self.memory(0) / MIB));
         } else {
             tracing::warn!("memory is not limited: no cgroup may be set on this host");
-            facts.push("memory is not limited; be careful with it".to_owned());
+            facts.push("Memory is not limited: be careful with it.".to_owned());
         }
         let tmpfs = self.tmpfs(WORKSPACE, MIB, "755");
         self.launch(vec![], vec![tmpfs], cgroups).await?.close().await;
         Ok(facts)
     }
 
-    fn cgroups(&self, memory_bytes: u64) -> Cgroups {
+    /// The limit on memory of a sandbox whose workspace takes this much of it.
+    fn memory(&self, workspace_bytes: u64) -> u64 {
+        let tmpfs = workspace_bytes.saturating_add(self.settings.tmp_bytes).saturating_add(SHARED_MEMORY);
+        self.settings.memory_bytes.max(tmpfs.saturating_add(MEMORY_FOR_PROGRAMS))
+    }
+
+    fn cgroups(&self, workspace_bytes: u64) -> Cgroups {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{number}", cgroup_prefix(&self.run));
-        Cgroups::create(&name, memory_bytes, self.settings.pids)
+        Cgroups::create(&name, self.memory(workspace_bytes), self.settings.pids)
     }
 
     /// The limit by `RLIMIT_NPROC`. Since Linux 5.14 it counts the processes of one user namespace, before
@@ -220,7 +236,7 @@ impl Namespaces {
         }
         let mut all_tmpfs = tmpfs;
         all_tmpfs.push(self.tmpfs("/tmp", self.settings.tmp_bytes, "1777"));
-        all_tmpfs.push(self.tmpfs("/dev/shm", 64 * MIB, "1777"));
+        all_tmpfs.push(self.tmpfs("/dev/shm", SHARED_MEMORY, "1777"));
         let environment =
             [("HOME", HOME), ("TMPDIR", "/tmp"), ("CI", "true"), ("PAGER", "cat"), ("PATH", &self.host.path)];
         let launch = Launch {
@@ -236,7 +252,8 @@ impl Namespaces {
             program: SUPERVISOR_INSIDE.into(),
             arguments: vec![WORKSPACE.into()],
         };
-        let process = Arc::new(Process::launch(&self.launcher, &launch, cgroups).await?);
+        let process =
+            Arc::new(Process::launch(&self.launcher, &launch, cgroups, self.settings.budget.clone()).await?);
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         processes.retain(|process| process.strong_count() > 0);
         processes.push(Arc::downgrade(&process));
@@ -246,13 +263,15 @@ impl Namespaces {
     /// Exports the tree once, through a sandbox of its own: its supervisor checks every path and follows no
     /// symlink, and what it may write to are these two folders.
     async fn export(&self) -> Result<Shared, SandboxError> {
+        // A first attempt may have failed half way.
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let folder = |name| {
             self.folder
-                .folder(name, self.become_user)
+                .folder(&format!("{name}-{number}"), self.become_user)
                 .map_err(|error| SandboxError::Unavailable(format!("the sandbox folder: {error}")))
         };
         let shared = Shared { tree: folder("tree")?, git: folder("git")? };
-        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let cgroups = self.cgroups(0);
         let process = self.launch(shared.binds(BindKind::Writable), vec![], cgroups).await?;
         let filled = self.fill(&process, &TreeChanges::default()).await;
         process.close().await;
@@ -266,7 +285,7 @@ impl Namespaces {
         let filter = async move {
             while let Some(change) = files.recv().await {
                 // S-59: a name that no file system should see stays in git; it is carried over unchanged.
-                if let Err(error) = RepoPath::from_bytes(&change.path) {
+                if let Err(error) = RepoPath::check_writable(&change.path) {
                     tracing::warn!("not written into the workspace: {error}");
                     continue;
                 }
@@ -299,7 +318,7 @@ impl Namespaces {
 
     async fn open_read_only(&self) -> Result<NamespacesSandbox, SandboxError> {
         let shared = self.shared.get_or_try_init(|| self.export()).await?;
-        let cgroups = self.cgroups(self.settings.memory_bytes);
+        let cgroups = self.cgroups(0);
         let process = self.launch(shared.binds(BindKind::ReadOnly), vec![], cgroups).await?;
         Ok(NamespacesSandbox { process, access: Access::ReadOnly })
     }
@@ -314,9 +333,8 @@ impl Namespaces {
                 SMALLEST_WORKSPACE.max(tree.saturating_mul(3))
             }
         };
-        let memory = self.settings.memory_bytes.max(size.saturating_add(MEMORY_BESIDE_WORKSPACE));
         let workspace = self.tmpfs(WORKSPACE, size, "755");
-        let process = self.launch(vec![], vec![workspace], self.cgroups(memory)).await?;
+        let process = self.launch(vec![], vec![workspace], self.cgroups(size)).await?;
         if let Err(error) = self.fill(&process, changes).await {
             process.close().await;
             return Err(error);
@@ -368,47 +386,5 @@ impl Sandboxes for Namespaces {
         let processes = std::mem::take(&mut *self.processes.lock().unwrap_or_else(PoisonError::into_inner));
         let living = processes.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         futures_util::future::join_all(living.iter().map(|process| process.close())).await;
-    }
-}
-
-struct NamespacesSandbox {
-    process: Arc<Process>,
-    access: Access,
-}
-
-impl NamespacesSandbox {
-    /// A sandbox that is lost must not go on running.
-    fn checked<T>(&self, result: Result<T, SandboxError>) -> Result<T, SandboxError> {
-        if let Err(SandboxError::Lost(_)) = result {
-            self.process.kill();
-        }
-        result
-    }
-}
-
-#[async_trait]
-impl Sandbox for NamespacesSandbox {
-    async fn run(&self, command: &str, limits: CommandLimits) -> Result<CommandOutcome, SandboxError> {
-        self.checked(self.process.session.run(command, limits).await)
-    }
-
-    async fn list_changes(&self, since: Since) -> Result<Vec<Listed>, SandboxError> {
-        match self.access {
-            // The kernel lets nothing change.
-            Access::ReadOnly => Ok(Vec::new()),
-            Access::ReadWrite => self.checked(self.process.session.list_changes(since).await),
-        }
-    }
-
-    async fn freeze(&self) -> Result<(), SandboxError> {
-        self.checked(self.process.session.freeze().await)
-    }
-
-    async fn fetch(&self, path: &[u8], max_bytes: u64) -> Result<Vec<u8>, SandboxError> {
-        self.checked(self.process.session.fetch(path, max_bytes).await)
-    }
-
-    async fn close(&self) {
-        self.process.close().await;
     }
 }

@@ -17,7 +17,10 @@ use super::{
     cgroup::Cgroups,
     launcher::{self, Launch},
 };
-use crate::{method::ports::SandboxError, sandbox::session::Session};
+use crate::{
+    method::ports::SandboxError,
+    sandbox::session::{CommandBudget, Session},
+};
 
 /// Longest silence of a supervisor outside of commands; a listing of a large tree takes some seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,6 +44,7 @@ impl Process {
         program: &Path,
         launch: &Launch,
         cgroups: Cgroups,
+        budget: CommandBudget,
     ) -> Result<Self, SandboxError> {
         let json = serde_json::to_string(launch)
             .map_err(|error| SandboxError::Unavailable(format!("a path of the sandbox: {error}")))?;
@@ -71,7 +75,7 @@ impl Process {
         });
         match Session::start(from, to, PATIENCE).await {
             Ok(session) => Ok(Self {
-                session,
+                session: session.with_budget(budget),
                 child: Mutex::new(Some(child)),
                 _cgroups: cgroups,
                 root: launch.root.clone(),

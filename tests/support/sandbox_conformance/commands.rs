@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use acquire::{
+    gate::visible::observation_text,
     method::ports::{CommandExit, CommandLimits, SandboxError, Sandboxes},
-    sandbox::observation_text,
 };
 
 use super::*;
@@ -58,7 +58,7 @@ pub async fn r_ex_3_background_processes_end_with_the_command(sandboxes: &dyn Sa
     assert_eq!(observation, "done\n[2 background processes ended with the command]\n");
     assert_eq!(processes(&*sandbox).await, ALONE);
     // Processes that ended by themselves are not counted.
-    let outcome = run(&*sandbox, "true & (true &) ; wait; sleep 0.05").await;
+    let outcome = run(&*sandbox, "true & (true &); until set -- /proc/[0-9]*; [ $# = 2 ]; do :; done").await;
     assert_eq!(outcome.background_ended, 0);
 }
 
@@ -76,18 +76,16 @@ pub async fn r_ex_4_endless_output_costs_a_fixed_amount_of_memory(sandboxes: &dy
     let outcome = sandbox.run("printf '%100s' a", limits).await.unwrap();
     assert_eq!((outcome.head.len(), outcome.tail.len()), (100, 0));
 
-    let before = resident_bytes();
-    let outcome = run_for(&*sandbox, 1_000, "yes").await;
+    // The host gets no more than what is kept; what passes through, passes through the supervisor.
+    let peak = "set -- $(grep VmHWM /proc/1/status); echo $2";
+    let before: u32 = output(&*sandbox, peak).await.parse().unwrap();
+    let limits = CommandLimits { timeout: Duration::from_secs(1), ..limits };
+    let outcome = sandbox.run("yes", limits).await.unwrap();
     assert_eq!(outcome.exit, CommandExit::TimedOut);
-    assert!(outcome.omitted > 100_000_000, "only {} bytes came", outcome.omitted);
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 32 << 20, "the host grew by {grown} bytes");
-}
-
-/// Of this process.
-fn resident_bytes() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4_096
+    assert_eq!((outcome.head.len(), outcome.tail.len()), (100, 100));
+    assert!(outcome.omitted > 10_000_000, "only {} bytes came", outcome.omitted);
+    let after: u32 = output(&*sandbox, peak).await.parse().unwrap();
+    assert!(after - before < 1_024, "the supervisor grew from {before} to {after} KiB");
 }
 
 /// Each line tries one thing on PID 1 and says "done: …" if it worked.
@@ -138,6 +136,7 @@ pub async fn r_ex_5_an_outcome_can_be_neither_forged_nor_suppressed(sandboxes: &
         // Frames on stdout are output like everything else.
         (r"printf '\x1f\0\0\0\3\0\0\0\0\0\0\0\0'; exit 44", CommandExit::Code(44)),
         ("for fd in /proc/*/fd/*; do echo forged > $fd; done 2>/dev/null; exit 45", CommandExit::Code(45)),
+        ("for fd in {3..30}; do echo forged >&$fd; done 2>/dev/null; exit 47", CommandExit::Code(47)),
         ("for i in {1..200}; do (ulimit -n 3; ulimit -u 1) & done; wait; exit 46", CommandExit::Code(46)),
     ] {
         assert_eq!(run(&*sandbox, command).await.exit, exit, "{command}");

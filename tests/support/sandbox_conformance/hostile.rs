@@ -51,7 +51,7 @@ pub async fn a_full_disk_is_an_error_of_the_command_alone(sandboxes: &dyn Sandbo
 }
 
 pub async fn a_tree_too_large_for_the_workspace_is_a_clear_error(sandboxes: &dyn Sandboxes) {
-    // Sparse in no way: the saved changes alone are larger than the smallest workspace.
+    // More than the smallest workspace has, and more than three times the tree.
     let large = Change { content: vec![b'x'; 600 << 20], ..change("large", "") };
     let changes = TreeChanges { changed: vec![large], removed: vec![] };
     let opened = sandboxes.open(&AgentName::resolver(), Access::ReadWrite, &changes).await;

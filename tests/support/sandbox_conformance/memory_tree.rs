@@ -33,11 +33,7 @@ impl MemoryTree {
         ])
     }
 
-    /// One file of `bytes` zeros.
-    pub fn of_size(bytes: usize) -> Self {
-        Self::of(vec![Change { path: b"large".to_vec(), mode: FileMode::Regular, content: vec![0; bytes] }])
-    }
-
+    /// These entries, in order.
     pub fn of(files: Vec<Change>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let repository = git2::Repository::init_bare(folder.path()).unwrap();

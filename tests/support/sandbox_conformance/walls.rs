@@ -51,16 +51,15 @@ print(" ".join(sorted(set(found))) or "nothing", "of", "enough" if seen > 10 els
 "#;
 
 pub async fn s_10_nothing_of_the_host_is_found_inside(sandboxes: &dyn Sandboxes) {
-    let word = format!("canary-{:032x}", rand_number());
+    let word = format!("canary-{:032x}", random_number());
     let born = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64() - 1.0;
     let places: Vec<_> = [std::env::temp_dir(), std::env::current_dir().unwrap()]
         .into_iter()
         .chain(std::env::var_os("HOME").map(Into::into))
         .filter_map(|folder| tempfile::Builder::new().prefix(&word).tempfile_in(folder).ok())
         .collect();
-    for mut place in &places {
-        std::io::Write::write_all(&mut place.as_file(), word.as_bytes()).unwrap();
-        let _ = &mut place;
+    for place in &places {
+        std::fs::write(place.path(), &word).unwrap();
     }
     assert!(!places.is_empty());
     // SAFETY: no other thread of a test touches this variable, and glibc guards the rest.
@@ -85,7 +84,7 @@ pub async fn s_10_nothing_of_the_host_is_found_inside(sandboxes: &dyn Sandboxes)
     unsafe { std::env::remove_var("ACQUIRE_MODEL__API_KEY") };
 }
 
-fn rand_number() -> u128 {
+fn random_number() -> u128 {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).unwrap();
     u128::from_le_bytes(bytes)
@@ -129,7 +128,7 @@ print("talks to itself")
 pub async fn s_11_no_name_resolves_and_no_address_answers(sandboxes: &dyn Sandboxes) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let name = format!("acquire-{:x}", rand_number());
+    let name = format!("acquire-{:x}", random_number());
     let address = net::SocketAddr::from_abstract_name(&name).unwrap();
     let _host_socket = net::UnixListener::bind_addr(&address).unwrap();
     net::UnixStream::connect_addr(&address).expect("the host itself reaches it");

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 
 use super::*;
+use crate::sandbox::wire::Cause;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const LIMITS: CommandLimits = CommandLimits { timeout: Duration::from_secs(30), keep_bytes: 100 };
@@ -66,13 +67,13 @@ async fn r_ex_6_no_outcome_within_the_timeout_and_five_seconds_is_a_lost_sandbox
 
 #[tokio::test(start_paused = true)]
 async fn r_ex_7_commands_output_and_wall_clock_are_budgets() {
-    let budget = SessionBudget { commands: 3, output_bytes: 1_000, wall_clock: Duration::from_secs(3_600) };
+    let budget = CommandBudget { commands: 3, output_bytes: 1_000, seconds: 3_600 };
     let used_up = |error: SandboxError, what: &str| {
         assert!(matches!(&error, SandboxError::Limit(m) if m.contains(what)), "{error}");
     };
 
     let (session, mut player) = session().await;
-    let session = session.with_budget(budget);
+    let session = session.with_budget(budget.clone());
     for _ in 0..3 {
         let (run, ()) = tokio::join!(session.run("true", LIMITS), async {
             player.hear().await;
@@ -83,7 +84,7 @@ async fn r_ex_7_commands_output_and_wall_clock_are_budgets() {
     used_up(session.run("true", LIMITS).await.unwrap_err(), "3 commands");
 
     let (session, mut player) = self::session().await;
-    let session = session.with_budget(budget);
+    let session = session.with_budget(budget.clone());
     let (run, ()) = tokio::join!(session.run("yes", LIMITS), async {
         player.hear().await;
         player.say(outcome(b"y", 999)).await;
@@ -92,15 +93,15 @@ async fn r_ex_7_commands_output_and_wall_clock_are_budgets() {
     used_up(session.run("true", LIMITS).await.unwrap_err(), "1000 bytes of output");
 
     let (session, _player) = self::session().await;
-    let session = session.with_budget(budget);
-    tokio::time::advance(budget.wall_clock).await;
+    let session = session.with_budget(budget.clone());
+    tokio::time::advance(Duration::from_secs(budget.seconds)).await;
     used_up(session.run("true", LIMITS).await.unwrap_err(), "3600 s");
 }
 
 #[tokio::test]
 async fn a_cancelled_run_loses_the_session_instead_of_mixing_outcomes() {
     let (session, mut player) = session().await;
-    let cancelled = timeout(Duration::from_millis(20), session.run("sleep 9", LIMITS)).await;
+    let cancelled = tokio::time::timeout(Duration::from_millis(20), session.run("sleep 9", LIMITS)).await;
     assert!(cancelled.is_err());
     player.hear().await;
     player.say(outcome(b"of the first command", 0)).await;

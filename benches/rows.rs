@@ -1,0 +1,53 @@
+//! The figures that `scripts/bench` and `scripts/prove` print: one JSON line a row.
+
+use serde::Serialize;
+
+/// One figure beside its target.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub name: String,
+    /// `None` where it could not be measured; `peer` says why.
+    pub value: Option<f64>,
+    pub unit: &'static str,
+    /// Whom it is compared with, or why that one is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_value: Option<f64>,
+    /// How many times the peer's value is of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// Such as `<= 3`; `None` on a row that only tells.
+    pub target: Option<String>,
+    pub ok: bool,
+}
+
+impl Row {
+    /// A figure that may be at most `most`.
+    pub fn at_most(name: &str, value: f64, unit: &'static str, most: f64) -> Self {
+        Self { target: Some(format!("<= {most}")), ok: value <= most, ..Self::told(name, value, unit) }
+    }
+
+    /// A figure without a target.
+    pub fn told(name: &str, value: f64, unit: &'static str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: Some(rounded(value)),
+            unit,
+            peer: None,
+            peer_value: None,
+            ratio: None,
+            target: None,
+            ok: true,
+        }
+    }
+
+    pub fn print(&self) {
+        println!("{}", serde_json::to_string(self).expect("numbers and strings are always JSON"));
+    }
+}
+
+/// To what a reader needs.
+pub fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

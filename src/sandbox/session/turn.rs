@@ -1,0 +1,190 @@
+//! One exchange with the supervisor, and what breaks the conversation.
+
+use std::time::Duration;
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter},
+    sync::{Mutex, MutexGuard},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    domain::{Change, FileMode},
+    gate::visible::visible,
+    method::ports::SandboxError,
+    sandbox::wire::{self, Cause, Reply, Request, Stage},
+};
+
+/// Frames are gathered up to this many bytes before they are written.
+const WRITE_BUFFER: usize = 128 << 10;
+/// How long a supervisor may take to exit when the host hangs up.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The two streams.
+pub(super) struct Channel {
+    from: Box<dyn AsyncRead + Send + Unpin>,
+    to: BufWriter<Box<dyn AsyncWrite + Send + Unpin>>,
+    /// Why nothing more can be said.
+    broken: Option<String>,
+}
+
+impl Channel {
+    pub(super) fn new(
+        from: impl AsyncRead + Send + Unpin + 'static,
+        to: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        let to = BufWriter::with_capacity(WRITE_BUFFER, Box::new(to) as _);
+        Self { from: Box::new(from), to, broken: None }
+    }
+
+    /// Ends the conversation for good and waits a moment until the other side has ended as well.
+    pub(super) async fn hang_up(&mut self) {
+        self.broken = Some(CLOSED.into());
+        let mut to = std::mem::replace(&mut self.to, BufWriter::new(Box::new(tokio::io::sink())));
+        let farewell = async {
+            // Some streams end by this, others (pipes) when they are dropped. An error means that the other
+            // side is gone, which is what is wanted.
+            let _ = to.shutdown().await;
+            drop(to);
+            let _ = tokio::io::copy(&mut self.from, &mut tokio::io::sink()).await;
+        };
+        let _ = timeout(FAREWELL, farewell).await;
+    }
+}
+
+const CLOSED: &str = "it was closed";
+
+/// The right to speak. Dropped unfinished, it breaks the session.
+pub(super) struct Turn<'a> {
+    channel: MutexGuard<'a, Channel>,
+    hung_up: &'a CancellationToken,
+    patience: Duration,
+    finished: bool,
+}
+
+impl<'a> Turn<'a> {
+    /// Every stream operation takes at most `patience`, but for answers that are given more.
+    pub(super) async fn begin(
+        channel: &'a Mutex<Channel>,
+        hung_up: &'a CancellationToken,
+        patience: Duration,
+    ) -> Result<Self, SandboxError> {
+        let channel = channel.lock().await;
+        match &channel.broken {
+            Some(reason) => Err(lost(reason.clone())),
+            None => Ok(Self { channel, hung_up, patience, finished: false }),
+        }
+    }
+    pub(super) fn finish(mut self) {
+        self.finished = true;
+    }
+
+    pub(super) async fn send_entry(&mut self, stage: Stage, change: Change) -> Result<(), SandboxError> {
+        let size = change.content.len() as u64;
+        let mut pieces = change.content.chunks(wire::CHUNK);
+        let content = pieces.next().unwrap_or_default().to_vec();
+        let mode = match change.mode {
+            FileMode::Regular => wire::Mode::Regular,
+            FileMode::Executable => wire::Mode::Executable,
+            FileMode::Symlink => wire::Mode::Symlink,
+        };
+        self.send(&Request::Entry { stage, mode, size, path: change.path, content }).await?;
+        for piece in pieces {
+            self.send(&Request::More { content: piece.to_vec() }).await?;
+        }
+        Ok(())
+    }
+
+    /// Buffers a request; [`Turn::receive`] makes sure that it leaves.
+    pub(super) async fn send(&mut self, request: &Request) -> Result<(), SandboxError> {
+        let frame = request.encode();
+        let (hung_up, patience) = (self.hung_up, self.patience);
+        let write = timeout(patience, self.channel.to.write_all(&frame));
+        tokio::select! {
+            done = write => settled(done, patience),
+            () = hung_up.cancelled() => Err(closed()),
+        }
+    }
+
+    pub(super) async fn receive(&mut self, patience: Duration) -> Result<Reply, SandboxError> {
+        let hung_up = self.hung_up;
+        let Channel { from, to, .. } = &mut *self.channel;
+        let read = timeout(patience, async {
+            to.flush().await?;
+            let length = from.read_u32_le().await? as usize;
+            if !(1..=wire::MAX_FRAME).contains(&length) {
+                return Err(std::io::Error::other("the supervisor sent a frame of a wrong length"));
+            }
+            let mut frame = vec![0; length];
+            from.read_exact(&mut frame).await?;
+            Ok(frame)
+        });
+        let frame = tokio::select! {
+            done = read => settled(done, patience)?,
+            () = hung_up.cancelled() => return Err(closed()),
+        };
+        Reply::decode(&frame)
+            .map_err(|wire::Malformed(what)| lost(format!("the supervisor sent a malformed frame: {what}")))
+    }
+
+    /// For a reply that is not the awaited one. A refusal ends the turn in good order.
+    pub(super) fn refusal<T>(self, reply: Reply) -> Result<T, SandboxError> {
+        let Reply::Failed { cause, message } = reply else { return Err(unexpected(&reply)) };
+        self.finish();
+        let message = readable(&message);
+        Err(match cause {
+            Cause::Full | Cause::Refused => SandboxError::Limit(message),
+            Cause::Missing => SandboxError::Unavailable(message),
+            Cause::System => SandboxError::Lost(message),
+        })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.channel.broken.get_or_insert_with(|| "an earlier request was broken off".into());
+        }
+    }
+}
+
+fn settled<T>(
+    done: Result<std::io::Result<T>, tokio::time::error::Elapsed>,
+    patience: Duration,
+) -> Result<T, SandboxError> {
+    match done {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Err(lost("the supervisor ended".into()))
+        }
+        Ok(Err(error)) => Err(lost(error.to_string())),
+        Err(_) => Err(lost(format!("no answer within {:.1} s", patience.as_secs_f64()))),
+    }
+}
+
+pub(super) fn lost(reason: String) -> SandboxError {
+    SandboxError::Lost(reason)
+}
+
+fn closed() -> SandboxError {
+    lost(CLOSED.into())
+}
+
+pub(super) fn unexpected(reply: &Reply) -> SandboxError {
+    let kind = match reply {
+        Reply::Ready { .. } => "ready",
+        Reply::Filled { .. } => "filled",
+        Reply::Outcome(_) => "outcome",
+        Reply::Listed { .. } => "listed",
+        Reply::Frozen => "frozen",
+        Reply::Content { .. } => "content",
+        Reply::Failed { message, .. } => return lost(readable(message)),
+    };
+    lost(format!("the supervisor answered out of turn ({kind})"))
+}
+
+/// A supervisor's message for people: one line, bounded, nothing invisible.
+fn readable(message: &str) -> String {
+    visible(&message.chars().take(1_000).collect::<String>()).replace('\n', " ")
+}
