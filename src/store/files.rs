@@ -36,11 +36,9 @@ struct Folder {
 impl RunFolder {
     /// Takes a folder for a new run. It is made where it is missing, and must not hold the work of another.
     pub fn create(path: &Path, redact: Redactor) -> Result<Self, StoreError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(|error| file_error(path, format!("cannot be made: {error}; name another folder by --out")))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+            file_error(path, format!("cannot be made: {error}; name another folder by --out"))
+        })?;
         let folder = Folder::lock(path, redact)?;
         if folder.holds_work() {
             return Err(file_error(
