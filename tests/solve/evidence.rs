@@ -266,17 +266,8 @@ async fn one_return_says_what_does_not_hold_and_the_next_answer_is_final() {
     [1] ⚠ `ledger.py:L14` · *not found there*\
     [2] ✓ `ledger.py:L13` · `total`
 
-    <details>
-    <summary>Quoted lines</summary>
-
-    [1]
-    ```py
-    return round(sum(items))
-    ```
-
-    </details>
-
     **Not found:**
+
     - The answer names `ledger.py:99`, which does not exist at this commit.
     - The answer names `ledger.round_up`, which does not exist at this commit.
 
