@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     project::{Ended, Project},
     script::{Model, Reply, Script, Who, all_text, bash, submit},
-    story::{Q1, Q2, script},
+    story::{Q1, script},
 };
 
 fn done() -> Reply {

@@ -11,6 +11,9 @@ const MANY_FOLDERS: usize = 3;
 /// Lines of the list.
 const MAX_LINES: usize = 100;
 
+/// A folder and how many files it holds.
+type Folder = (Vec<u8>, usize);
+
 /// Collects by folder and reason.
 #[derive(Default)]
 pub(super) struct LeftOuts {
@@ -42,7 +45,7 @@ impl LeftOuts {
             _ => format!("{path} ({} files)", shown::number(count as u64)),
         };
         let mut list: Vec<LeftOut> = Vec::new();
-        let mut alike: BTreeMap<(Vec<u8>, &'static str), Vec<(Vec<u8>, usize)>> = BTreeMap::new();
+        let mut alike: BTreeMap<(Vec<u8>, &'static str), Vec<Folder>> = BTreeMap::new();
         for ((folder, reason), count) in self.folders {
             let name = folder.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
             alike.entry((name, reason)).or_default().push((folder, count));
