@@ -154,7 +154,7 @@ fn true_ones() -> Vec<Value> {
         quoted("ledger.py", 24, 24, "log('copied the whole ledger')"),
         quoted("long.py", 100, 179, "the_only_needle = 1"),
         quoted("latin1.py", 1, 1, "pr\u{FFFD}cis des op\u{FFFD}rations"),
-        named("ledger.py", 13, 13, "Ledger.total()"),
+        named("ledger.py", 13, 13, "Ledger.total() never fails <b>and is exact</b>"),
         named("ledger.py", 29, 29, "Ledger.open"),
         named("src/Clock.java", 3, 3, "Clock.now"),
     ]
@@ -199,6 +199,8 @@ async fn no_forged_citation_is_called_verified() {
     for ((check, shown), claim) in of_found[misplaced.len()..].iter().zip(&true_ones) {
         assert_eq!(check, "verified", "{claim}");
         assert_eq!((&shown["start"], &shown["end"]), (&claim["start"], &claim["end"]));
+        let words = shown["symbol"].as_str().map_or(1, |symbol| symbol.split_whitespace().count());
+        assert_eq!(words, 1, "more is shown beside the mark than was looked up: {shown}");
     }
 
     let comment = project.read("comment.md");
