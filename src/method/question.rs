@@ -179,9 +179,11 @@ async fn call(
     let started = services.clock.monotonic();
     let reply = context.paid(&**model, &request).await?;
     report.add_notes(reply.notes);
+    // No tool was offered, so nobody can answer a call: what it says is taken for the reply.
+    let content = reply.text.or_else(|| reply.calls.into_iter().next().map(|call| call.arguments));
     Ok(Turn {
         turn: step,
-        messages: vec![Message::Assistant { content: reply.text, tool_calls: reply.calls }],
+        messages: vec![Message::Assistant { content, tool_calls: Vec::new() }],
         finish: reply.finish,
         observed: Vec::new(),
         account: Account {

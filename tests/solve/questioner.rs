@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     project::{Ended, Project},
-    script::{Model, Reply, Script, Who, asks, text},
+    script::{Model, Reply, Script, Who, asks, call, text},
     story::{Q1, Q2, script},
 };
 
@@ -103,6 +103,18 @@ async fn a_question_asked_twice_is_answered_once() {
     assert_eq!(texts(&project), [Q1]);
     assert!(model.requests_of(&Who::Answerer(Q2.into())).is_empty());
     assert_eq!(project.run_json()["stages"][2]["agents"].as_array().unwrap().len(), 1);
+}
+
+/// A model may call a tool that nobody offered, and no later request may hold a call without its answer.
+#[tokio::test]
+async fn a_call_in_place_of_a_reply_is_read_as_one() {
+    let questions = asks(&[Q1, Q2]).to_string();
+    let (project, model, ended) =
+        asked(vec![call("ask", "{\"questions\": []}"), call("ask", &questions)]).await;
+    ended.assert_code(0);
+    assert_eq!(texts(&project), [Q1, Q2]);
+    let again = &model.requests_of(&Who::Questioner)[1];
+    assert_eq!(again["messages"][2], json!({"role": "assistant", "content": "{\"questions\": []}"}));
 }
 
 /// Everything in `run.json` but what differs from run to run.
