@@ -1,12 +1,13 @@
 //! The figures that `scripts/bench` and `scripts/prove` print: one JSON line a row.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// One figure beside its target.
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub name: String,
     /// `None` where it could not be measured; `peer` says why.
+    #[serde(serialize_with = "plainly")]
     pub value: Option<f64>,
     pub unit: &'static str,
     /// Whom it is compared with, or why that one is absent.
@@ -44,6 +45,14 @@ impl Row {
 
     pub fn print(&self) {
         println!("{}", serde_json::to_string(self).expect("numbers and strings are always JSON"));
+    }
+}
+
+/// Counts without a fraction.
+fn plainly<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) if value.fract() == 0.0 && value.abs() < 1e15 => to.serialize_i64(*value as i64),
+        other => other.serialize(to),
     }
 }
 

@@ -181,25 +181,25 @@ struct RawSolve {
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     out: Option<PathBuf>,
     /// What to acquire before the repair
-    #[arg(long, value_enum, default_value = "qa", value_name = "KIND")]
+    #[arg(long, value_enum, default_value = "qa", value_name = "KIND", conflicts_with = "resume")]
     knowledge: KnowledgeKind,
     /// Who answers a question
-    #[arg(long, value_enum, default_value = "explore", value_name = "KIND")]
+    #[arg(long, value_enum, default_value = "explore", value_name = "KIND", conflicts_with = "resume")]
     answerer: AnswererKind,
     /// Who repairs
-    #[arg(long, value_enum, default_value = "agent", value_name = "KIND")]
+    #[arg(long, value_enum, default_value = "agent", value_name = "KIND", conflicts_with = "resume")]
     resolver: ResolverKind,
     /// Questions to ask, from 0 to 8; 0 is `--knowledge none`
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8), conflicts_with = "resume")]
     questions: Option<u32>,
     /// Stop when the knowledge is there
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     no_patch: bool,
     /// Docker image of the sandbox, with what the project's tests need
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", conflicts_with = "resume")]
     image: Option<String>,
     /// Where agents' commands run; `auto` takes Docker where an engine answers
-    #[arg(long, value_enum, value_name = "KIND")]
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "resume")]
     sandbox: Option<SandboxKind>,
     /// Record the model's replies
     #[arg(long, value_name = "FILE")]
@@ -368,6 +368,8 @@ mod tests {
         assert!(matches!(solve("--repo . --issue-file i --out o").folder, Folder::New { out: Some(_), .. }));
         insta::assert_snapshot!(told("solve --resume d --out o"), @"error: the argument '--resume <DIR>' cannot be used with '--out <DIR>'");
         insta::assert_snapshot!(told("solve --resume d --repo ."), @"error: --repo, --issue or --issue-file, and --base belong together: give all or none of them");
+        insta::assert_snapshot!(told("solve --resume d --image other"), @"error: the argument '--resume <DIR>' cannot be used with '--image <IMAGE>'");
+        insta::assert_snapshot!(told("solve --resume d --questions 3"), @"error: the argument '--resume <DIR>' cannot be used with '--questions <N>'");
         insta::assert_snapshot!(told("solve --resume d --base main"), @"error: --repo, --issue or --issue-file, and --base belong together: give all or none of them");
     }
 

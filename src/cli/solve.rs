@@ -1,6 +1,10 @@
 //! `acquire solve`: a whole run without writes to GitHub.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use crate::{
     config::{self, Environment},
@@ -22,8 +26,12 @@ use super::{
 
 pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
-    let settings =
-        config::load(solve.config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?.settings;
+    let loaded =
+        config::load(solve.config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?;
+    if solve.config.is_none() {
+        refuse_settings_of_the_repository(&loaded, &solve, &environment)?;
+    }
+    let settings = loaded.settings;
     let redact = runs::redactor(runs::scanner(&settings, &environment));
     let random = process::random()?;
     let clock = SystemClock::start();
@@ -78,6 +86,29 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let ending = report::ending(&solved.summary, solved.knowledge.as_ref(), &solved.folder, solved.can_go_on);
     eprintln!("{}", redact(&ending));
     Ok(exit_code(&solved))
+}
+
+/// Settings name the endpoint that gets the key. A file that came with the repository is a stranger's: it is
+/// not taken just because the command was run in there.
+fn refuse_settings_of_the_repository(
+    loaded: &config::Loaded,
+    solve: &args::Solve,
+    environment: &Environment,
+) -> Result<(), UsageError> {
+    let task = match &solve.folder {
+        args::Folder::New { task, .. } | args::Folder::Resume { task: Some(task), .. } => task,
+        args::Folder::Resume { task: None, .. } => return Ok(()),
+    };
+    let (Some(file), args::RepoSource::Path(repo)) = (&loaded.file, &task.repo) else { return Ok(()) };
+    let real = |path: &Path| environment.working_folder.join(path).canonicalize();
+    match (real(file), real(repo)) {
+        (Ok(file), Ok(repo)) if file.starts_with(&repo) => Err(UsageError(format!(
+            "{} lies in the repository that is worked on, and whoever wrote it could have your key sent to \
+             themselves. If it is yours, say so by --config {0}",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Paths are kept absolute: a run may be resumed from another folder.

@@ -15,7 +15,7 @@ mod results;
 mod settings;
 mod trial;
 
-use std::{sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -189,8 +189,8 @@ impl Begun {
         self.run_id = Some(run_id.clone());
         let cache = self.host.settings.cache(&self.host.environment)?;
         let folders = Folders::below(&cache, &run_id);
-        let alive = active::register(&folders.alive, &run_id)
-            .map_err(|e| StartError::failed("run_folder", format!("{}: {e}", folders.alive.display())))?;
+        let alive =
+            active::register(&folders.alive, &run_id).map_err(|e| cannot_register(&folders.alive, &e))?;
         folders.sweep();
         parts::remove_folder(&folders.work);
         let outcome = self.run(stored, start, run_id, &folders).await;
@@ -379,6 +379,16 @@ impl Begun {
         let error = ErrorSummary { class: class.into(), message: error.to_string() };
         Ok(results::finish_unstarted(summary, error, usage, &self.folder)?)
     }
+}
+
+fn cannot_register(folder: &Path, error: &io::Error) -> StartError {
+    let folder = folder.display();
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return StartError::failed("run_folder", format!("{folder}: {error}"));
+    }
+    let text =
+        format!("the cache cannot be written: {folder}: {error}. Set `[paths] cache` to a folder that can");
+    StartError::usage("cache_folder", text)
 }
 
 /// Reads what the sandboxes and the harvest need of the repository.

@@ -115,6 +115,9 @@ pub fn finish(
             partial_diff: verdict.unfinished.map(|patch| patch.diff.as_slice()),
         },
     )?;
+    if report.error.is_none() {
+        folder.forget_trees()?;
+    }
     let patch = verdict.patch.cloned();
     // The stored replies of a Questioner that found no question would be read again.
     let can_go_on = report.error.as_ref().is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));

@@ -36,11 +36,9 @@ struct Folder {
 impl RunFolder {
     /// Takes a folder for a new run. It is made where it is missing, and must not hold the work of another.
     pub fn create(path: &Path, redact: Redactor) -> Result<Self, StoreError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(|error| file_error(path, format!("cannot be made: {error}")))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+            file_error(path, format!("cannot be made: {error}; name another folder by --out"))
+        })?;
         let folder = Folder::lock(path, redact)?;
         if folder.holds_work() {
             return Err(file_error(
@@ -65,6 +63,18 @@ impl RunFolder {
 
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Removes the saved trees of a run that has ended for good: nothing will be resumed from them, and their
+    /// content is not redacted.
+    pub fn forget_trees(&self) -> Result<(), StoreError> {
+        let trees = self.0.path.join("trees");
+        match std::fs::remove_dir_all(&trees) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(file_error(&trees, format!("cannot be removed: {error}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn redact(&self) -> &Redactor {

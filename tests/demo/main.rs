@@ -115,7 +115,7 @@ fn a_renamed_function_turns_its_citations_and_the_run_says_so() {
     for (check, what) in &after {
         assert!(!rests_on_it(what) || check == "unverified", "{check}: {what}");
     }
-    assert!(after.iter().filter(|(check, _)| check == "unverified").count() >= 3, "{after:?}");
+    assert!(after.iter().any(|(check, _)| check == "unverified"), "{after:?}");
 
     let comment = std::fs::read_to_string(out.join("comment.md")).unwrap();
     assert!(comment.contains("unverified"), "{comment}");

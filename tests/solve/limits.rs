@@ -96,7 +96,8 @@ async fn a_limit_on_the_money_of_the_whole_run_ends_whoever_asks_next() {
     ];
     let run = run(&project, &model, &money).await;
     assert!(run["total"]["usd"].as_f64().unwrap() <= 0.03, "{run:#}");
-    assert_eq!(exits(&run)[3], "resolver cost_limit 0");
+    // Where both Answerers reserve at once, one of them meets the limit first and leaves money for one step.
+    assert!(exits(&run)[3].starts_with("resolver cost_limit "), "{:?}", exits(&run));
     assert_eq!(run["outcome"], "no_patch");
 }
 

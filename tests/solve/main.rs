@@ -4,6 +4,8 @@
 mod script;
 
 mod endpoint;
+mod evidence;
+mod hostile_agent;
 mod hostile_repo;
 mod inputs;
 mod limits;

@@ -67,7 +67,7 @@ async fn an_invalid_reply_is_returned_with_what_is_wrong() {
     That reply cannot be used:
     - `/questions/0`: Additional properties are not allowed ('fix' was unexpected)
     - `/questions/1/category`: value is not valid under any of the schemas listed in the 'oneOf' keyword
-    Reply again with one JSON object and nothing else, with exactly 2 question(s), following the schema.
+    Reply again with one JSON object and nothing else, with exactly 2 questions, following the schema.
     ");
     assert_eq!(texts(&project), [Q1, Q2]);
     assert_eq!(project.run_json()["stages"][1]["agents"][0]["steps"], 2);
@@ -84,7 +84,7 @@ async fn of_twenty_questions_the_first_are_taken() {
     assert_snapshot!(complaint(&model), @"
     That reply cannot be used:
     - `/questions`: value has more than 2 items
-    Reply again with one JSON object and nothing else, with exactly 2 question(s), following the schema.
+    Reply again with one JSON object and nothing else, with exactly 2 questions, following the schema.
     ");
     assert_eq!(texts(&project), [Q1, Q2]);
     assert_eq!(model.requests_of(&Who::Questioner).len(), 3);
@@ -98,7 +98,7 @@ async fn a_question_asked_twice_is_answered_once() {
     assert_snapshot!(complaint(&model), @"
     That reply cannot be used:
     - question 2 asks the same as `How does `total` read the price of an item?`
-    Reply again with one JSON object and nothing else, with exactly 2 question(s), following the schema.
+    Reply again with one JSON object and nothing else, with exactly 2 questions, following the schema.
     ");
     assert_eq!(texts(&project), [Q1]);
     assert!(model.requests_of(&Who::Answerer(Q2.into())).is_empty());

@@ -122,9 +122,6 @@ async fn a_resolver_that_never_calls_anything_is_ended_and_the_knowledge_stays()
     No patch: total fails on an item without a price
 
     **No patch.** A limit on steps, money or time, or replies that could not be read, ended the Resolver before it submitted. By then it had changed nothing.
-
-    #### Tests
-    Not tested: no test command ran after the last edit.
     ");
     assert_eq!(project.knowledge()["pairs"].as_array().unwrap().len(), 2);
 }

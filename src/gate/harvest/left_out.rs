@@ -6,8 +6,13 @@ use crate::{domain::LeftOut, gate::shown};
 
 /// More than this many of one reason in one folder are told as one.
 const MANY: usize = 8;
+/// More than this many folders of one name and reason, such as `__pycache__`, are told as one.
+const MANY_FOLDERS: usize = 3;
 /// Lines of the list.
 const MAX_LINES: usize = 100;
+
+/// A folder and how many files it holds.
+type Folder = (Vec<u8>, usize);
 
 /// Collects by folder and reason.
 #[derive(Default)]
@@ -40,9 +45,23 @@ impl LeftOuts {
             _ => format!("{path} ({} files)", shown::number(count as u64)),
         };
         let mut list: Vec<LeftOut> = Vec::new();
+        let mut alike: BTreeMap<(Vec<u8>, &'static str), Vec<Folder>> = BTreeMap::new();
         for ((folder, reason), count) in self.folders {
-            let path = many(&format!("{}/", shown::path(&folder)), count);
-            list.push(LeftOut { path, reason: reason.to_owned() });
+            let name = folder.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+            alike.entry((name, reason)).or_default().push((folder, count));
+        }
+        for ((name, reason), folders) in alike {
+            if folders.len() > MANY_FOLDERS {
+                let files = folders.iter().map(|(_, count)| count).sum::<usize>();
+                let (places, files) = (shown::number(folders.len() as u64), shown::number(files as u64));
+                let path = format!("{}/ in {places} folders ({files} files)", shown::path(&name));
+                list.push(LeftOut { path, reason: reason.to_owned() });
+                continue;
+            }
+            for (folder, count) in folders {
+                let path = many(&format!("{}/", shown::path(&folder)), count);
+                list.push(LeftOut { path, reason: reason.to_owned() });
+            }
         }
         for ((folder, reason), paths) in self.single {
             if paths.len() > MANY {

@@ -247,6 +247,13 @@ fn s_26_caches_are_left_out_and_told_in_one_line_a_folder() {
 }
 
 #[test]
+fn s_26_the_same_cache_all_over_the_tree_is_one_line() {
+    let listed: Vec<Listed> = (0..30).map(|n| changed(format!("p{}/__pycache__/m{n}.pyc", n % 5))).collect();
+    let told = told(&chosen(&listed, &[]).left_out);
+    assert_eq!(told.trim(), "__pycache__/ in 5 folders (30 files): a cache or left-over of a tool");
+}
+
+#[test]
 fn s_26_a_cache_that_the_base_has_files_in_is_part_of_the_project() {
     let base = base(&["web/node_modules/vendored/index.js"]);
     let selection = chosen(&["web/node_modules/vendored/new.js", "node_modules/x"].map(changed), &base);

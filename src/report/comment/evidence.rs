@@ -1,7 +1,7 @@
 //! Citations with what the host found of each.
 
 use crate::{
-    domain::Citation,
+    domain::{Check, Citation},
     report::{
         fit::Piece,
         markdown::{code_span, fence, language},
@@ -72,8 +72,12 @@ fn place(citation: &Citation) -> String {
     }
 }
 
+/// `None` also for lines that do not stand there: they are no quote.
 fn quote(number: usize, citation: &Citation) -> Option<Piece> {
     let quote = citation.quote.as_deref().filter(|quote| !quote.trim().is_empty())?;
+    if citation.check == Check::Unverified {
+        return None;
+    }
     let (lines, chars) = MAX_QUOTE;
     let mut shown: String = quote.trim_matches('\n').lines().take(lines).collect::<Vec<_>>().join("\n");
     shown = cut(&shown, chars);

@@ -256,7 +256,7 @@ fn case_17_case_18_hostile_text_does_nothing() {
         symbol: Some("`evil` @octocat\n\n# x".into()),
         path: "src/`x`.rs\n@octocat [a](b)".into(),
         permalink: None,
-        ..citation("src/a.rs", 0, u32::MAX, Check::Unverified)
+        ..citation("src/a.rs", 0, u32::MAX, Check::Moved)
     };
     let mut pair = pair(
         question(
@@ -294,7 +294,7 @@ const OWN_HTML: [&str; 11] = [
     "</details>",
     "<summary>Quoted lines</summary>",
     "<summary>The rest of the answer</summary>",
-    "<summary>Evidence: 1 ⚠ unverified</summary>",
+    "<summary>Evidence: 1 ↪ moved</summary>",
     "<summary>Notes on this run</summary>",
     "<sub>",
     "</sub>",

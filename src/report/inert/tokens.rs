@@ -1,4 +1,4 @@
-//! What GitHub and its bots act on in rendered text.
+//! What GitHub, its bots and its readers act on in rendered text.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -11,7 +11,8 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
         | www\. [^\s<>`|]*
         | [\w.+/-]* @ [a-z0-9_-] [\w./-]*                   # a mention or an e-mail address
         | (?: [\w.-]+ (?: / [\w.-]+ )? )? \# [0-9] \w*      # an issue, perhaps of another repository
-        | (?-u:\b) gh- [0-9]+";
+        | (?-u:\b) gh- [0-9]+
+        | [\u{2713}\u{2714}\u{2705}\u{2611}\u{21AA}]           # a sign that only this program gives, or one like it";
     Regex::new(token).expect("the pattern is constant and a test uses it")
 });
 
@@ -99,6 +100,11 @@ mod tests {
         assert_eq!(found("fixes #9"), ["#9"]);
         assert_eq!(found("mail a.b+c@example.com!"), ["a.b+c@example.com"]);
         assert_eq!(found("high-12 # 4 a @ b C# x"), [""; 0]);
+    }
+
+    #[test]
+    fn signs_of_a_check_are_found() {
+        assert_eq!(found("[1] \u{2713} a.rs, \u{2705} b.rs \u{21AA}"), ["\u{2713}", "\u{2705}", "\u{21AA}"]);
     }
 
     #[test]
