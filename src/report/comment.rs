@@ -36,7 +36,7 @@ pub struct CommentInput<'a> {
 }
 
 /// What a reader takes in at a glance: characters of all answers, and citations, before the rest is folded.
-const UNFOLDED_CHARS: usize = 3_000;
+const UNFOLDED_CHARS: usize = 2_000;
 const UNFOLDED_CITATIONS: usize = 12;
 /// Room for the notice that something was left out, in characters.
 const NOTICE_CHARS: usize = 400;

@@ -147,8 +147,8 @@ pub fn demo(input: &DemoInput<'_>) -> String {
         parts.push(part(title, &format!("{}\n\n{}", input.test_command, lines.join("\n"))));
     }
     let recorded = format!(
-        "The model's replies were recorded in a real run with {}. Everything else ran here and now: git, the \
-         sandbox, every check of a citation, the tests.",
+        "The model's replies, and the tokens that they took, were recorded in a real run with {}. Everything \
+         else ran here and now: git, the sandbox, every check of a citation, the tests.",
         shown::text(&input.recorded)
     );
     parts.push(part(

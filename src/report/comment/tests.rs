@@ -312,7 +312,8 @@ proptest::proptest! {
             path: texts[0].clone(),
             quote: Some(texts[1].clone()),
             symbol: Some(texts[2].clone()),
-            ..citation("a", 1, 2, Check::Unverified)
+            permalink: None,
+            ..citation("a", 1, 2, Check::Moved)
         };
         let mut pair = pair(
             question(1, Category::DesignUsage, &texts[3], &texts[4]),

@@ -214,7 +214,7 @@ fn the_demo_shows_comment_patch_and_tests() {
     To apply it:
       git -C /home/me/kettle apply /home/me/.acquire/runs/20261130-153344-a1b2c3/patch.diff
 
-    The model's replies were recorded in a real run with gpt-5-mini on 2026-11-30. Everything else ran here and now: git, the sandbox, every check of a citation, the tests.
+    The model's replies, and the tokens that they took, were recorded in a real run with gpt-5-mini on 2026-11-30. Everything else ran here and now: git, the sandbox, every check of a citation, the tests.
     ");
     let nothing = DemoInput { comment: None, diff: None, trials: &[], recorded: recorded_with(""), ..input };
     let shown = demo(&nothing);
