@@ -46,6 +46,10 @@ impl Harvester {
 
     /// Decides without fetching. The error is a total that is over its limit.
     pub fn select(&self, listed: &[Listed], leave_out: &[String]) -> Result<Selection, SandboxError> {
+        // After most turns nothing changed, and looking through the base tree would be what costs most.
+        if listed.is_empty() {
+            return Ok(Selection::default());
+        }
         select(listed, &self.base, &self.ignore_files, leave_out, &self.limits)
             .map_err(|over| SandboxError::Limit(over.to_string()))
     }

@@ -226,10 +226,12 @@ impl Folder {
     }
 
     fn save_tree(&self, agent: &AgentName, turn: u32, changes: TreeChanges) -> Result<(), StoreError> {
-        self.with_trajectory(agent, |trajectory| match trajectory {
-            Some(trajectory) => trajectory.sync(),
-            None => Ok(()),
-        })?;
+        if !changes.is_empty() {
+            self.with_trajectory(agent, |trajectory| match trajectory {
+                Some(trajectory) => trajectory.sync(),
+                None => Ok(()),
+            })?;
+        }
         self.trees(agent).save(turn, changes)
     }
 }

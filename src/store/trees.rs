@@ -21,10 +21,18 @@ impl SavedTrees {
 
     /// Stores a delta. A turn may be saved twice, such as at a stage's end; then the second goes on from
     /// the first.
+    ///
+    /// That nothing changed is an empty file, which is not synced: should power loss take it, the run goes on
+    /// from an earlier turn.
     pub fn save(&self, turn: u32, changes: TreeChanges) -> Result<(), StoreError> {
         atomic::make_folder(&self.folder)?;
-        atomic::sweep(&self.folder)?;
         let path = self.folder.join(format!("{turn:06}.delta"));
+        if changes.is_empty() {
+            // Appending leaves a delta that is there already as it is.
+            let made = fs::OpenOptions::new().append(true).create(true).open(&path);
+            return made.map(drop).map_err(|error| file_error(&path, format!("cannot be made: {error}")));
+        }
+        atomic::sweep(&self.folder)?;
         let mut all = read(&path)?.unwrap_or_default();
         all.extend(changes);
         atomic::write(&path, &delta::encode(&all))
@@ -70,6 +78,9 @@ impl SavedTrees {
 
 fn read(path: &Path) -> Result<Option<TreeChanges>, StoreError> {
     let Some(bytes) = atomic::read(path)? else { return Ok(None) };
+    if bytes.is_empty() {
+        return Ok(Some(TreeChanges::default()));
+    }
     delta::decode(&bytes).map(Some).map_err(|why| {
         let what_to_do = "delete it and the newer files beside it to go on from an earlier turn";
         file_error(path, format!("is damaged ({why}); {what_to_do}, or start a new run"))
@@ -88,6 +99,20 @@ mod tests {
 
     fn gone(path: &str) -> TreeChanges {
         TreeChanges { changed: vec![], removed: vec![path.into()] }
+    }
+
+    #[test]
+    fn a_turn_without_changes_has_a_tree_too_and_takes_none_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = SavedTrees::of(&folder.path().join("resolver"));
+        trees.save(1, TreeChanges::default()).unwrap();
+        assert_eq!(trees.newest(9).unwrap(), Some((1, TreeChanges::default())));
+        trees.save(2, set("a", b"x")).unwrap();
+        trees.save(2, TreeChanges::default()).unwrap();
+        trees.save(3, TreeChanges::default()).unwrap();
+        assert_eq!(trees.newest(9).unwrap(), Some((3, set("a", b"x"))));
+        trees.save(3, gone("a")).unwrap();
+        assert_eq!(trees.newest(9).unwrap(), Some((3, gone("a"))));
     }
 
     #[test]
