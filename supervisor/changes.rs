@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     hash::Hasher,
     io::{self, Read as _},
+    ops::Range,
     os::fd::{AsFd, OwnedFd},
     thread::sleep,
     time::{Duration, Instant},
@@ -22,10 +23,18 @@ const MAX_WALKED: usize = 1_000_000;
 
 /// A state of the workspace: what stands at each path, directories left out.
 #[derive(Debug, Clone, Default)]
-pub struct Snapshot(BTreeMap<Vec<u8>, Entry>);
+pub struct Snapshot {
+    /// The paths of all entries, one behind the other: a workspace is looked through after every command,
+    /// and an allocation for each of its files would be what takes longest.
+    paths: Vec<u8>,
+    /// In the order of paths, byte by byte.
+    entries: Vec<Entry>,
+}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Entry {
+    /// In `paths`.
+    path: Range<usize>,
     stamp: Stamp,
     /// Of a file as it was filled in. Programs can write through a memory map without a trace in the
     /// stamp on some file systems (tmpfs).
@@ -33,9 +42,13 @@ struct Entry {
 }
 
 impl Snapshot {
-    /// Notes a file that was just written with this content.
-    pub fn note(&mut self, path: &[u8], stamp: Stamp, digest: Option<u64>) {
-        self.0.insert(path.to_vec(), Entry { stamp, digest });
+    /// A state from files that were just written, with the digests of their contents, in any order.
+    pub fn of(files: BTreeMap<Vec<u8>, (Stamp, Option<u64>)>) -> Self {
+        let mut snapshot = Self::default();
+        for (path, (stamp, digest)) in files {
+            snapshot.add(&path, stamp, digest);
+        }
+        snapshot
     }
 
     /// The workspace as it is now; `.git` is skipped at any depth (S-23).
@@ -44,27 +57,44 @@ impl Snapshot {
         // A descriptor of its own: where a directory was read to is kept with the descriptor.
         let top = system::open_in(root.as_fd(), b".", system::O_RDONLY | system::O_DIRECTORY, 0)
             .map_err(|error| Failure::of("open", b"the workspace", &error))?;
-        snapshot.walk(&top, &[], 1)?;
+        snapshot.walk(&top, &mut Vec::new(), 1)?;
         Ok(snapshot)
     }
 
-    fn walk(&mut self, dir: &OwnedFd, prefix: &[u8], depth: usize) -> Result<(), Failure> {
+    /// Adds what stands below `dir`, whose path with a slash behind it is `prefix`.
+    fn walk(&mut self, dir: &OwnedFd, prefix: &mut Vec<u8>, depth: usize) -> Result<(), Failure> {
         let names = system::names_in(dir).map_err(|error| Failure::of("list", prefix, &error))?;
-        for name in names {
-            if name == b".git" {
-                continue;
-            }
-            let path = if prefix.is_empty() { name.clone() } else { [prefix, b"/", &name].concat() };
+        let mut found = Vec::with_capacity(names.len());
+        for name in names.into_iter().filter(|name| name != b".git") {
             let stamp = system::stamp_in(dir.as_fd(), &name)
-                .map_err(|error| Failure::of("look at", &path, &error))?;
-            if stamp.kind() == Kind::Directory && depth < MAX_DEPTH && path.len() < wire::MAX_PATH - 256 {
+                .map_err(|error| Failure::of("look at", &[prefix, name.as_slice()].concat(), &error))?;
+            let length = prefix.len() + name.len();
+            let is_entered =
+                stamp.kind() == Kind::Directory && depth < MAX_DEPTH && length < wire::MAX_PATH - 256;
+            found.push((name, stamp, is_entered));
+        }
+        // Whose contents follow is sorted as if the slash stood there, so that whole paths are in order.
+        let key = |name: &[u8], is_entered: bool, at: usize| {
+            name.get(at).copied().or(is_entered.then_some(b'/').filter(|_| at == name.len()))
+        };
+        found.sort_unstable_by(|(a, _, a_entered), (b, _, b_entered)| {
+            let common = a.len().min(b.len());
+            let rest = || key(a, *a_entered, common).cmp(&key(b, *b_entered, common));
+            a[..common].cmp(&b[..common]).then_with(rest)
+        });
+        let outer = prefix.len();
+        for (name, stamp, is_entered) in found {
+            prefix.extend_from_slice(&name);
+            if is_entered {
                 let inner =
-                    workspace::open_dir(dir, &name).map_err(|error| Failure::of("open", &path, &error))?;
-                self.walk(&inner, &path, depth + 1)?;
+                    workspace::open_dir(dir, &name).map_err(|error| Failure::of("open", prefix, &error))?;
+                prefix.push(b'/');
+                self.walk(&inner, prefix, depth + 1)?;
             } else {
-                self.0.insert(path, Entry { stamp, digest: None });
+                self.add(prefix, stamp, None);
             }
-            if self.0.len() > MAX_WALKED {
+            prefix.truncate(outer);
+            if self.entries.len() > MAX_WALKED {
                 return Err(Failure {
                     cause: wire::Cause::Full,
                     message: format!("the workspace has more than {MAX_WALKED} files"),
@@ -74,13 +104,28 @@ impl Snapshot {
         Ok(())
     }
 
+    /// The path must be greater than all before it.
+    fn add(&mut self, path: &[u8], stamp: Stamp, digest: Option<u64>) {
+        let start = self.paths.len();
+        self.paths.extend_from_slice(path);
+        self.entries.push(Entry { path: start..self.paths.len(), stamp, digest });
+    }
+
+    fn path(&self, entry: &Entry) -> &[u8] {
+        &self.paths[entry.path.clone()]
+    }
+
     /// What differs in `now`, in the order of paths. With `contents`, files whose stamp did not change are
     /// read as well.
     pub fn changes(&self, now: &Self, contents: Option<&OwnedFd>) -> Result<Vec<Listed>, Failure> {
         let mut listed = Vec::new();
-        for (path, entry) in &now.0 {
-            let before = self.0.get(path);
-            let same = match before {
+        let mut before = self.entries.iter().peekable();
+        for entry in &now.entries {
+            let path = now.path(entry);
+            while let Some(gone) = before.next_if(|gone| self.path(gone) < path) {
+                listed.push(Listed { path: self.path(gone).to_vec(), kind: ListedKind::Removed });
+            }
+            let same = match before.next_if(|same| self.path(same) == path) {
                 Some(before) if before.stamp == entry.stamp => match (contents, before.digest) {
                     (Some(root), Some(digest)) => digest_at(root, path, &entry.stamp) == Some(digest),
                     _ => true,
@@ -88,25 +133,24 @@ impl Snapshot {
                 _ => false,
             };
             if !same {
-                listed.push(Listed { path: path.clone(), kind: listed_kind(&entry.stamp) });
+                listed.push(Listed { path: path.to_vec(), kind: listed_kind(&entry.stamp) });
             }
         }
-        let removed = self.0.keys().filter(|path| !now.0.contains_key(*path));
-        listed.extend(removed.map(|path| Listed { path: path.clone(), kind: ListedKind::Removed }));
+        let gone = before.map(|gone| Listed { path: self.path(gone).to_vec(), kind: ListedKind::Removed });
+        listed.extend(gone);
         if listed.len() > wire::MAX_LISTED {
             return Err(Failure {
                 cause: wire::Cause::Full,
                 message: format!("more than {} files changed", wire::MAX_LISTED),
             });
         }
-        listed.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(listed)
     }
 
     /// Waits until the clock of file systems has moved on, so that every later write leaves a later time
     /// than this snapshot has. It takes one tick at most, some milliseconds.
     pub fn settle(&self) -> io::Result<()> {
-        let latest: Moment = self.0.values().map(|entry| entry.stamp.changed).max().unwrap_or_default();
+        let latest: Moment = self.entries.iter().map(|entry| entry.stamp.changed).max().unwrap_or_default();
         // A clock that was set back must not hold the sandbox up.
         let patience = Instant::now() + Duration::from_millis(100);
         while system::file_clock()? <= latest && Instant::now() < patience {
@@ -232,6 +276,31 @@ mod tests {
         );
     }
 
+    /// Names around the slash, which a directory's contents have and its name has not.
+    #[test]
+    fn r_ex_9_states_are_compared_in_the_order_of_whole_paths() {
+        let workspace = Workspace::new();
+        let paths = ["a", "a!b", "b-/x", "b/x", "b/y/z", "b.c", "b0", "c", "c.d/e", "é"];
+        for path in paths {
+            workspace.write(path, "1");
+        }
+        let before = workspace.snapshot();
+        assert!(before.entries.is_sorted_by(|a, b| before.path(a) < before.path(b)));
+        assert_eq!(before.entries.len(), paths.len());
+        for path in paths {
+            let before = workspace.snapshot();
+            workspace.write(path, "12");
+            assert_eq!(
+                workspace.changes_since(&before),
+                [(path.into(), ListedKind::Changed { mode: Mode::Regular, size: 2 })]
+            );
+            let before = workspace.snapshot();
+            fs::remove_file(workspace.path(path)).unwrap();
+            assert_eq!(workspace.changes_since(&before), [(path.into(), ListedKind::Removed)]);
+        }
+        assert_eq!(before.changes(&workspace.snapshot(), None).map(|all| all.len()).ok(), Some(paths.len()));
+    }
+
     #[test]
     fn r_ex_9_a_write_right_after_a_snapshot_is_seen_though_its_time_was_set_back() {
         let workspace = Workspace::new();
@@ -252,17 +321,15 @@ mod tests {
         let workspace = Workspace::new();
         workspace.write("mapped", "before");
         let stamp = system::stamp_in(workspace.root.as_fd(), b"mapped").unwrap();
-        let mut base = Snapshot::default();
+        let base = |digest| Snapshot::of([(b"mapped".to_vec(), (stamp, Some(digest)))].into());
         let mut digest = Digest::default();
         digest.add(b"bef");
         digest.add(b"ore");
-        base.note(b"mapped", stamp, Some(digest.finish()));
-        assert_eq!(workspace.changes_since(&base), []);
+        assert_eq!(workspace.changes_since(&base(digest.finish())), []);
         // As if written through a memory map: the content is another one, the stamp is not.
         let mut other = Digest::default();
         other.add(b"after!");
-        base.note(b"mapped", stamp, Some(other.finish()));
-        assert_eq!(workspace.changes_since(&base).len(), 1);
+        assert_eq!(workspace.changes_since(&base(other.finish())).len(), 1);
     }
 
     #[test]

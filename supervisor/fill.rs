@@ -3,6 +3,7 @@
 //! It runs before any command, so nothing races with it; what is hostile are the paths and the contents.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Write as _},
     os::fd::{AsFd, OwnedFd},
@@ -10,7 +11,7 @@ use std::{
 
 use super::{
     changes::{Digest, Snapshot},
-    system::{self, Kind},
+    system::{self, Kind, Stamp},
     wire::{Mode, Stage},
     workspace::{self, Failure},
 };
@@ -18,7 +19,8 @@ use super::{
 /// A fill under way. The first failure is kept; what follows it is read and thrown away.
 pub struct Fill {
     root: OwnedFd,
-    base: Snapshot,
+    /// Base entries as they were written, with the digests of files.
+    base: BTreeMap<Vec<u8>, (Stamp, Option<u64>)>,
     /// Whether git files have come.
     git: bool,
     /// Whether saved changes have come.
@@ -62,7 +64,7 @@ impl Fill {
     pub fn new(root: OwnedFd) -> Self {
         Self {
             root,
-            base: Snapshot::default(),
+            base: BTreeMap::new(),
             git: false,
             changed: false,
             open: None,
@@ -94,7 +96,7 @@ impl Fill {
         match self.failure {
             Some(failure) => Err(failure),
             None => Ok(Filled {
-                base: self.base,
+                base: Snapshot::of(self.base),
                 changed: self.changed,
                 git: self.git,
                 entries: self.entries,
@@ -187,7 +189,8 @@ impl Fill {
             }
         };
         if entry.stage == Stage::Base {
-            self.base.note(&entry.path, stamp.map_err(failed)?, digest);
+            let stamp = stamp.map_err(failed)?;
+            self.base.insert(entry.path, (stamp, digest));
         }
         Ok(())
     }

@@ -153,8 +153,7 @@ class Maker:
             long = "\n".join(self.file.lines[start - 1 : start + MOST_LINES + 4])
             self.add("forged: quote of more than 80 lines", None, start, start + MOST_LINES + 4, long)
             self.add("forged: quote of more than 80 lines, range elsewhere", None, 1, 5, long)
-        common = [line for line in self.file.lines if is_long_enough(line)]
-        repeated = [line for line in common if len(self.file.quote_places(line)) > 1][:20] if len(common) < 3_000 else []
+        repeated = self.file.repeated_lines
         if repeated:
             quote = self.choose.choice(repeated)
             places = sorted(self.file.quote_places(quote))
@@ -261,7 +260,7 @@ def texts_about(files: dict[str, File], seed: str):
         for path in paths
         for place in files[path].places or []
         # A name that cannot be taken for an ordinary word, which a host may pass over.
-        if "_" in place.name.strip("_") and place.name.isascii() and len(place.name) > 6
+        if "_" in place.name.strip("_") and re.fullmatch(r"\w{7,}", place.name, re.ASCII)
     })
     for _ in range(20):
         there, invented = [], []

@@ -8,7 +8,9 @@ What a citation still shows beside its mark, quote and symbol, must hold in the 
 """
 
 import re
+from collections import defaultdict
 from functools import cached_property
+from itertools import islice
 
 from places import ITSELF, places
 
@@ -30,8 +32,22 @@ class File:
         return places(self.path, self.text)
 
     @cached_property
+    def by_name(self):
+        named = defaultdict(list)
+        for place in self.places or []:
+            named[place.name].append(place)
+        return named
+
+    @cached_property
     def words(self) -> list[tuple[str, int]]:
         return [(word, number) for number, line in enumerate(self.lines, 1) for word in line.split()]
+
+    @cached_property
+    def repeated_lines(self) -> list[str]:
+        """Some lines, long enough to be quotes, that stand at several places."""
+        folded = fold(self.text)
+        candidates = (line for line in self.lines if is_long_enough(line) and folded.count(fold(line)) > 1)
+        return list(islice((line for line in candidates if len(self.quote_places(line)) > 1), 20))
 
     def has_range(self, start: int, end: int) -> bool:
         return 1 <= start <= end <= len(self.lines) and end - start + 1 <= MOST_LINES
@@ -63,16 +79,18 @@ class File:
             return set()
         return {
             place.line
-            for place in self.places or []
-            if place.name == parts[-1] and (place.certain or not certain) and self.in_scope(parts[:-1], place)
+            for place in self.by_name.get(parts[-1], [])
+            if (place.certain or not certain) and self.in_scope(parts[:-1], place, certain)
         }
 
-    def in_scope(self, scope: list[str], place) -> bool:
+    def in_scope(self, scope: list[str], place, certain: bool) -> bool:
         """Whether `place` is `scope.name`, not just some `name`."""
         if not scope:
             return True
         module = re.split(r"[/.]", self.path)
         if place.definition:
+            if scope[-1] in ITSELF and place.member:
+                return is_within(scope[:-1], module + place.around)
             if not place.exact:
                 return scope[-1] in place.around or not place.around and scope[-1] in module
             if not place.around:
@@ -81,7 +99,8 @@ class File:
         if place.receiver == scope[-1]:
             return True
         if place.receiver is None:
-            return scope[-1] in place.around or scope[-1] in module
+            # What a bare name is depends on what else there is, but it is no member of a Python class.
+            return not certain and (scope[-1] in place.functions or scope[-1] in module)
         return place.receiver in ITSELF and scope[-1] in place.around
 
 

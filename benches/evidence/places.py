@@ -14,8 +14,8 @@ from pygments.lexers import get_lexer_for_filename
 from pygments.token import Comment, String, Token
 from pygments.util import ClassNotFound
 
-EXTENSIONS = {".py", ".pyi", ".rs", ".c", ".h", ".js", ".ts", ".tsx", ".java", ".go", ".rb"}
-ITSELF = {"self", "cls", "this", "super", "Self"}
+EXTENSIONS = {".py", ".pyi", ".rs", ".c", ".h", ".cc", ".cpp", ".hpp", ".js", ".ts", ".tsx", ".java", ".go", ".rb"}
+ITSELF = {"self", "cls", "this", "Self", "static"}
 
 
 @dataclass
@@ -30,6 +30,10 @@ class Place:
     receiver: str | None = None
     # Whether `around` is exactly the chain of definitions, or just all names in the heads of the blocks around.
     exact: bool = True
+    # Whether it is a definition right inside a class; where `exact` is false, whether it may be.
+    member: bool = False
+    # Those of `around` that are functions; where `exact` is false, all that may be.
+    functions: tuple[str, ...] = ()
 
 
 def places(path: str, text: str) -> list[Place] | None:
@@ -54,8 +58,10 @@ class PythonPlaces(ast.NodeVisitor):
         self.visit(tree)
 
     def add(self, name, line, definition, certain, around=None, receiver=None):
+        member = definition and (around is not None or bool(self.around) and self.around[-1][1])
+        functions = tuple(name for name, is_class in self.around if not is_class)
         around = [name for name, _ in self.around] if around is None else around
-        self.all.append(Place(name, line, definition, certain, around, receiver))
+        self.all.append(Place(name, line, definition, certain, around, receiver, True, member, functions))
 
     def define(self, node, is_class):
         for decorator in node.decorator_list:
@@ -91,7 +97,7 @@ class PythonPlaces(ast.NodeVisitor):
             # Belongs to the class, and stands where it is set.
             names = [name for name, _ in self.around]
             classes = [at for at, (_, is_class) in enumerate(self.around) if is_class]
-            self.add(node.attr, node.end_lineno, True, False, names[: classes[-1] + 1] if classes else names)
+            self.add(node.attr, node.end_lineno, True, False, names[: classes[-1] + 1] if classes else None)
         self.generic_visit(node)
 
     def visit_Call(self, node):
@@ -126,8 +132,12 @@ USING = {"return", "in", "of", "case", "throw", "else", "do", "await", "yield", 
 KEYWORDS = USING | DEFINING | {"for", "switch", "catch", "sizeof", "function", "super", "with", "loop", "try", "assert", "raise", "except", "lambda", "pub", "unsafe", "move"}
 
 
-def code_tokens(path: str, text: str) -> list[tuple[str, int]]:
-    """Words and signs with their lines; no comments, no strings."""
+# What is a keyword of every language here. The others are names in one language or another.
+NEVER_NAMES = {"if", "while", "for", "switch", "catch", "return", "sizeof", "else", "do", "case", "throw"}
+
+
+def code_tokens(path: str, text: str) -> list[tuple[str, int, bool]]:
+    """Words and signs with their lines, and whether they are the preprocessor's; no comments, no strings."""
     try:
         lexer = get_lexer_for_filename(path, stripnl=False, ensurenl=False)
     except ClassNotFound:
@@ -138,19 +148,25 @@ def code_tokens(path: str, text: str) -> list[tuple[str, int]]:
         hidden = kind in Comment and kind not in Comment.Preproc or kind in String and kind not in String.Interpol
         if kind is not Token.Text.Whitespace and not hidden:
             for piece in PIECE.finditer(value):
-                tokens.append((piece.group(), line + value.count("\n", 0, piece.start())))
+                word = piece.group()
+                if tokens and value == word and tokens[-1][0] + word in ("::", "->"):
+                    word = tokens.pop()[0] + word
+                tokens.append((word, line + value.count("\n", 0, piece.start()), kind in Comment.Preproc))
         line += value.count("\n")
     return tokens
 
 
 def token_places(path: str, text: str) -> list[Place]:
     tokens = code_tokens(path, text)
-    words = [word for word, _ in tokens]
+    words = [word for word, _, _ in tokens]
+    rust = path.endswith(".rs")
+    like_c = path.endswith((".c", ".h", ".cc", ".cpp", ".hpp"))
+    attribute_ends = 0
     found: list[Place] = []
     heads: list[list[str]] = []
     head: list[str] = []
     at = lambda i: words[i] if 0 <= i < len(words) else ""
-    for i, (word, line) in enumerate(tokens):
+    for i, (word, line, preprocessed) in enumerate(tokens):
         if word == "{":
             heads.append(head)
             head = []
@@ -162,25 +178,46 @@ def token_places(path: str, text: str) -> list[Place]:
             head = []
         else:
             head.append(word)
-        if not WORD.fullmatch(word) or word in KEYWORDS:
-            continue
         before, after = at(i - 1), at(i + 1)
+        if rust and word == "#" and "[" in (after, at(i + 2)):
+            attribute_ends = closing(words, i + 1 + (after == "!"))
+        if not WORD.fullmatch(word) or word in NEVER_NAMES or rust and word.startswith("$"):
+            continue
         around = [name for one in heads for name in owner_first(one)]
+        # What no grammar reads as code, but may become code.
+        unread = preprocessed or i < attribute_ends or any("macro_rules" in one for one in heads)
+
+        def add(definition, certain, receiver=None):
+            certain = certain and not unread and word not in KEYWORDS
+            names = tuple(around)
+            member = bool(around) or before == "::"
+            found.append(Place(word, line, definition, certain, around, receiver, False, member, names))
+
         macro = after == "!" and at(i + 2) in ("(", "[", "{")
         turbofish = after == "::" and at(i + 2) == "<"
-        called = after == "(" or macro or turbofish or before in ("new", "@")
+        typed_call = after == "<" and at(closing(words, i + 1)) == "("
+        called = after == "(" or macro or turbofish or typed_call or before in ("new", "@")
         defined = before in DEFINING or before == "!" and at(i - 2) == "macro_rules"
         receiver = receiver_of(words, i) if before in SEPARATORS else None
+        if word in KEYWORDS:
+            if called or receiver:
+                add(False, False, receiver)
+                add(True, False)
+            continue
         if defined:
-            found.append(Place(word, line, True, True, around, exact=False))
+            # `struct name *other` is a use.
+            used = like_c and before in ("struct", "union", "enum", "class") and after not in ("{", ":")
+            add(True, not used)
             continue
         if called:
             # `int name(` is a definition, `return name(` is a call.
-            typed = bool(WORD.fullmatch(before)) and before not in KEYWORDS or before in ("*", "&", "]", "}", ";", "{")
+            typed = bool(WORD.fullmatch(before)) and before not in KEYWORDS or before in ("*", "&", "]", "}", ";", "{", ">")
             certain = before in SEPARATORS | {"=", "(", "return", "!", "new"} and not macro and not turbofish
-            found.append(Place(word, line, False, certain, around, receiver, exact=False))
+            # `new name[3]` makes an array, `Name(x) =>` is a pattern.
+            certain = certain and not (before == "new" and after != "(") and not (rust and word[0].isupper())
+            add(False, certain and not typed_call, receiver)
             if typed or before == "":
-                found.append(Place(word, line, True, False, around, exact=False))
+                add(True, False)
             continue
         typed = bool(WORD.fullmatch(before)) and before not in USING or before in ("*", "&", "]", ">")
         member = before in SEPARATORS and after == "=" and receiver in ITSELF
@@ -189,10 +226,24 @@ def token_places(path: str, text: str) -> list[Place]:
             before in BINDING
             or member
             or before not in SEPARATORS
-            and (after in ("=", ":") or listed or typed and after in (",", ";", "[", "{", ")", "<", ""))
+            and (after in ("=", ":") or listed or before == "}" or typed and after in (",", ";", "[", "{", ")", "<", ""))
         ):
-            found.append(Place(word, line, True, False, around, exact=False))
+            add(True, False)
     return found
+
+
+def closing(words: list[str], i: int) -> int:
+    """Where what opens at `i` has closed: the index after it, or of the end."""
+    pairs = {"(": ")", "[": "]", "<": ">"}
+    opening = words[i] if i < len(words) else ""
+    if opening not in pairs:
+        return i
+    depth = 0
+    for j in range(i, min(i + 200, len(words))):
+        depth += (words[j] == opening) - (words[j] == pairs[opening])
+        if depth == 0:
+            return j + 1
+    return len(words)
 
 
 def owner_first(head: list[str]) -> list[str]:
@@ -203,9 +254,9 @@ def owner_first(head: list[str]) -> list[str]:
 def receiver_of(words: list[str], i: int) -> str:
     """The name before the separator before `words[i]`, over a call, an index or type arguments."""
     j = i - 2
-    closing = {")": "(", "]": "[", ">": "<"}
-    while j >= 0 and words[j] in closing:
-        opening, depth, close = closing[words[j]], 0, words[j]
+    openings = {")": "(", "]": "[", ">": "<"}
+    while j >= 0 and words[j] in openings:
+        opening, depth, close = openings[words[j]], 0, words[j]
         while j >= 0:
             depth += (words[j] == close) - (words[j] == opening)
             j -= 1

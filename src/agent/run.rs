@@ -129,16 +129,22 @@ impl Agent {
                 return Ok(Exit::Submitted);
             }
             if let Some(exit) = self.limit_reached(services, talk) {
-                return Ok(exit);
+                self.bench.turn_stored(talk.account.steps).await?;
+                return self.stop(talk, Ok(exit)).await;
             }
             let step = talk.account.steps + 1;
             services.progress.report(Event::AgentThinks { agent: self.name.clone(), step });
             let started = services.clock.monotonic();
-            let asked = tokio::select! {
-                biased;
-                () = services.cancel.cancelled() => Ok(Err(Exit::Cancelled)),
-                asked = self.ask(services, talk, step) => asked,
+            let asked = async {
+                tokio::select! {
+                    biased;
+                    () = services.cancel.cancelled() => Ok(Err(Exit::Cancelled)),
+                    asked = self.ask(services, talk, step) => asked,
+                }
             };
+            // The sandbox rests while the model thinks: the time to look at what the last turn changed.
+            let (asked, seen) = tokio::join!(asked, self.bench.turn_stored(talk.account.steps));
+            seen?;
             let reply = match asked {
                 Ok(Ok(reply)) => reply,
                 Ok(Err(exit)) => return self.stop(talk, Ok(exit)).await,
@@ -153,9 +159,6 @@ impl Agent {
             turn.account.seconds = (services.clock.monotonic() - started).as_secs_f64();
             services.store.append_turn(&self.name, &turn).await?;
             talk.add(turn, reply.notes);
-            if talk.submission.is_none() {
-                self.bench.turn_stored(step).await?;
-            }
             services.progress.report(Event::Spent { total: services.budget.spent() });
         }
     }

@@ -138,7 +138,8 @@ impl Workbench {
         }
     }
 
-    /// Called when a turn is stored: sees what changed, and stores it when the last time is long enough ago.
+    /// Called after a turn is stored and before the next acts: sees what changed, and stores it when the last
+    /// time is long enough ago.
     pub async fn turn_stored(&self, turn: u32) -> Result<(), ToolError> {
         let mut state = self.state.lock().await;
         if self.access == Access::ReadOnly || state.frozen {

@@ -23,6 +23,13 @@ impl Language {
 
 static C: LazyLock<Language> =
     LazyLock::new(|| Language::new(tree_sitter_c::LANGUAGE, include_str!("queries/c.scm")));
+/// Also for headers: C++ has nearly all of C.
+static CPP: LazyLock<Language> = LazyLock::new(|| {
+    Language::new(
+        tree_sitter_cpp::LANGUAGE,
+        concat!(include_str!("queries/c.scm"), include_str!("queries/cpp.scm")),
+    )
+});
 static GO: LazyLock<Language> =
     LazyLock::new(|| Language::new(tree_sitter_go::LANGUAGE, include_str!("queries/go.scm")));
 static JAVA: LazyLock<Language> =
@@ -55,7 +62,8 @@ pub(super) fn of(path: &RepoPath) -> Option<&'static Language> {
     }
     let (_, extension) = name.rsplit_once('.')?;
     Some(match extension {
-        "c" | "h" => &C,
+        "c" => &C,
+        "cc" | "cpp" | "cxx" | "h" | "hh" | "hpp" | "hxx" => &CPP,
         "go" => &GO,
         "java" => &JAVA,
         "js" | "jsx" | "mjs" | "cjs" => &JAVASCRIPT,

@@ -14,7 +14,7 @@ use tree_sitter::{
 use super::language::{self, Language};
 use crate::{
     domain::RepoPath,
-    method::ports::{SymbolPlace, Symbols},
+    method::ports::{Scope, SymbolPlace, Symbols},
 };
 
 /// Larger files are not parsed.
@@ -30,7 +30,7 @@ const MAX_PLACES: usize = 200_000;
 /// The innermost scopes that are told.
 const MAX_SCOPES: usize = 16;
 
-/// [`Symbols`] by tree-sitter grammars: C, Go, Java, JavaScript, Python, Ruby, Rust, TypeScript.
+/// [`Symbols`] by tree-sitter grammars: C, C++, Go, Java, JavaScript, Python, Ruby, Rust, TypeScript.
 ///
 /// Also `None` for a file over 2,000,000 bytes, and for one that the parser cannot get through.
 #[derive(Debug, Clone, Copy, Default)]
@@ -112,6 +112,8 @@ impl Kind {
 struct Found {
     kind: Kind,
     name: String,
+    /// Of the name, in bytes.
+    offset: usize,
     owner: Option<String>,
     bytes: Range<usize>,
     first: u32,
@@ -129,19 +131,24 @@ fn capture(language: &Language, tree: &Tree, text: &[u8]) -> Vec<Found> {
     // Several patterns may say something of one name; what it is most of all counts.
     let mut found: BTreeMap<usize, Found> = BTreeMap::new();
     while let Some(one) = matches.next() {
-        let (mut name, mut owner, mut whole) = (None, None, None);
+        let (mut name, mut owner, mut whole, mut arguments) = (None, None, None, None);
         for capture in one.captures() {
             match names[capture.index as usize] {
                 "name" => name = Some(capture.node),
-                "owner" => owner = word(capture.node, text),
+                "owner" => owner = word(capture.node, text).map(without_type_arguments),
+                "arguments" => arguments = Some(capture.node),
                 other => whole = Kind::of(other).map(|kind| (kind, capture.node)).or(whole),
             }
         }
         let (Some(name), Some((kind, node))) = (name, whole) else { continue };
+        if arguments.is_some_and(|arguments| !is_blank(text, name.end_byte()..arguments.start_byte())) {
+            continue;
+        }
         let Some(text_of_name) = word(name, text) else { continue };
         let place = Found {
             kind,
             name: text_of_name,
+            offset: name.start_byte(),
             owner,
             bytes: node.byte_range(),
             first: line(name.start_position().row),
@@ -158,11 +165,20 @@ fn capture(language: &Language, tree: &Tree, text: &[u8]) -> Vec<Found> {
     found.into_values().collect()
 }
 
+fn is_blank(text: &[u8], range: Range<usize>) -> bool {
+    text.get(range).is_some_and(|between| between.trim_ascii().is_empty())
+}
+
 /// The node's text, without the mark of a Ruby or private name.
 fn word(node: Node<'_>, text: &[u8]) -> Option<String> {
     let word = std::str::from_utf8(text.get(node.byte_range())?).ok()?;
     let word = word.trim_start_matches([':', '@', '#']);
     (!word.is_empty()).then(|| word.to_owned())
+}
+
+fn without_type_arguments(mut name: String) -> String {
+    name.truncate(name.find('<').unwrap_or(name.len()));
+    name
 }
 
 fn line(row: usize) -> u32 {
@@ -179,7 +195,7 @@ fn last_line(node: Node<'_>) -> u32 {
 /// Sorts by position, drops locals, and gives each place the definitions around it.
 fn with_scopes(mut found: Vec<Found>) -> Vec<SymbolPlace> {
     found.sort_by_key(|one| (one.bytes.start, Reverse(one.bytes.end), one.kind, one.first));
-    let mut around: Vec<(usize, Kind, Vec<String>)> = Vec::new();
+    let mut around: Vec<(usize, Kind, Vec<Scope>)> = Vec::new();
     let mut places = Vec::with_capacity(found.len());
     for one in found {
         while around.last().is_some_and(|(end, ..)| *end <= one.bytes.start) {
@@ -197,18 +213,24 @@ fn with_scopes(mut found: Vec<Found>) -> Vec<SymbolPlace> {
             }
             _ => &around[..],
         };
-        let mut scope: Vec<String> = Vec::new();
+        let mut scope: Vec<Scope> = Vec::new();
         for (_, _, names) in owners.iter().skip(owners.len().saturating_sub(MAX_SCOPES)) {
             scope.extend_from_slice(names);
         }
-        scope.extend(one.owner.clone());
+        let owner = one.owner.map(|name| Scope { name, is_type: true });
+        scope.extend(owner.clone());
+        // `typedef struct name {…} name;` is one type, not one inside another.
+        let is_same =
+            one.kind == Kind::Type && scope.pop_if(|scope| scope.is_type && scope.name == one.name).is_some();
         if matches!(one.kind, Kind::Type | Kind::Function | Kind::Scope) {
-            let names = one.owner.into_iter().chain([one.name.clone()]).collect();
+            let own = Scope { name: one.name.clone(), is_type: one.kind != Kind::Function };
+            let names = owner.into_iter().chain([own]).filter(|_| !is_same).collect();
             around.push((one.bytes.end, one.kind, names));
         }
         if one.kind != Kind::Scope {
             places.push(SymbolPlace {
                 name: one.name,
+                offset: one.offset,
                 scope,
                 first: one.first,
                 last: one.last,

@@ -91,10 +91,10 @@ fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -
     let cited = cited_lines(&claim, &lines);
     let quote = claim.quote.as_deref().and_then(Quote::parse);
     let symbol = claim.symbol.as_deref().and_then(Symbol::parse);
-    let symbol_at = symbol.as_ref().and_then(|wanted| {
-        let places = symbols.places(path, bytes)?;
-        let mine = places.iter().filter(|place| wanted.names(place, path, &lines));
-        Some(mine.map(|place| (place.first, place.last)).collect::<Vec<Lines>>())
+    let places = symbol.as_ref().and_then(|_| symbols.places(path, bytes));
+    let symbol_at = symbol.as_ref().zip(places.as_ref()).map(|(wanted, places)| {
+        let mine = places.iter().filter(|place| wanted.names(place, path, bytes));
+        mine.map(|place| (place.first, place.last)).collect::<Vec<Lines>>()
     });
     // A symbol stands where its name stands: on the first of its lines.
     let stands_in = |(first, last): Lines| {
@@ -115,7 +115,13 @@ fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -
         let named = named.filter(|_| stands_in(at)).map(str::to_owned);
         return found(claim, at, Check::Moved, true, named);
     }
-    if let Some(&[(first, last)]) = symbol_at.as_deref() {
+    if let Some(&[(first, last)]) = symbol_at.as_deref()
+        && let Some((wanted, places)) = symbol.as_ref().zip(places)
+    {
+        let read = places.iter().filter(|place| place.name == wanted.name).map(|place| place.first).collect();
+        if wanted.may_stand_elsewhere(&lines, &read) {
+            return unverified(claim, Fault::SeveralPlaces);
+        }
         let last = last.min(first + MAX_RANGE_LINES - 1);
         let named = named.map(str::to_owned);
         return found(claim, (first, last), Check::Moved, false, named);
@@ -158,7 +164,7 @@ fn unverified(claim: Claim, fault: Fault) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::ports::SymbolPlace;
+    use crate::method::ports::{Scope, SymbolPlace};
 
     const FILE: &str = "\
 import os
@@ -177,12 +183,22 @@ def close(handle):
     log(\"closed the handle\")
 ";
 
+    /// Of a name that stands once in its line.
+    fn offset(name: &str, line: u32) -> usize {
+        let before: usize = FILE.split_inclusive('\n').take(line as usize - 1).map(str::len).sum();
+        before + FILE[before..].find(name).unwrap()
+    }
+
     struct Python;
     impl Symbols for Python {
         fn places(&self, path: &RepoPath, _: &[u8]) -> Option<Vec<SymbolPlace>> {
             let place = |name: &str, scope: &[&str], first, last, is_definition| SymbolPlace {
                 name: name.into(),
-                scope: scope.iter().map(|s| (*s).to_owned()).collect(),
+                offset: offset(name, first),
+                scope: scope
+                    .iter()
+                    .map(|name| Scope { name: (*name).into(), is_type: *name == "Store" })
+                    .collect(),
                 first,
                 last,
                 is_definition,
@@ -196,6 +212,7 @@ def close(handle):
                     place("Store", &["open"], 9, 9, false),
                     place("open", &["open"], 9, 9, false),
                     place("close", &[], 11, 14, true),
+                    place("close", &["close"], 12, 12, false),
                 ]
             })
         }
@@ -262,7 +279,8 @@ def close(handle):
         assert_eq!(ask(5, 5, None, Some("Store.open")).fault, Some(Fault::SeveralPlaces));
         assert_eq!(lines(&ask(8, 8, None, Some("store.open"))), (Check::Verified, 8, 8));
         assert_eq!(ask(8, 9, None, Some("Archive.open")).fault, Some(Fault::NotInFile));
-        assert_eq!(lines(&ask(1, 2, None, Some("close"))), (Check::Moved, 11, 14));
+        assert_eq!(lines(&ask(1, 2, None, Some("os.close"))), (Check::Moved, 12, 12));
+        assert_eq!(ask(1, 2, None, Some("close")).fault, Some(Fault::SeveralPlaces));
         assert_eq!(ask(4, 6, None, Some("reopen")).fault, Some(Fault::NotInFile));
     }
 

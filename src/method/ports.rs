@@ -345,12 +345,22 @@ pub trait SourceTree: Send + Sync {
     async fn build_patch(&self, changes: TreeChanges) -> Result<Patch, SourceError>;
 }
 
+/// A definition around a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    pub name: String,
+    /// A class, trait, module or the like, whose members are called on it; else a function.
+    pub is_type: bool,
+}
+
 /// Where a symbol is defined or called in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SymbolPlace {
     pub name: String,
+    /// Where the name begins in the file, in bytes.
+    pub offset: usize,
     /// Enclosing definitions from the outside in, such as the class of a method; empty where not known.
-    pub scope: Vec<String>,
+    pub scope: Vec<Scope>,
     /// First and last line from 1. A call is its own line; a definition reaches from its name to its end.
     pub first: u32,
     pub last: u32,

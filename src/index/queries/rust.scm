@@ -7,6 +7,9 @@
 (function_signature_item name: (identifier) @name) @function
 (macro_definition name: (identifier) @name) @function
 
+; Its contents stand in another file.
+(mod_item name: (identifier) @name !body) @variable
+
 (type_item name: (type_identifier) @name) @variable
 (associated_type name: (type_identifier) @name) @variable
 (const_item name: (identifier) @name) @variable
@@ -28,5 +31,5 @@
 (macro_invocation macro: (scoped_identifier name: (identifier) @name)) @call
 
 ; Arguments of a macro are unparsed tokens: a name right before parentheses is taken for a call.
-(macro_invocation (token_tree (identifier) @name . (token_tree . "("))) @call
-(macro_invocation (token_tree (token_tree (identifier) @name . (token_tree . "(")))) @call
+(macro_invocation (token_tree (identifier) @name . (token_tree . "(") @arguments)) @call
+(macro_invocation (token_tree (token_tree (identifier) @name . (token_tree . "(") @arguments))) @call

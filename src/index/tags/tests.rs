@@ -10,7 +10,8 @@ fn places(path: &str, text: &str) -> String {
     let mut places = SourceSymbols.places(&path, text.as_bytes()).unwrap();
     places.sort_by_key(|place| (place.first, place.last));
     let shown = places.iter().map(|place| {
-        let scope = place.scope.join(".");
+        let scope = place.scope.iter().map(|scope| scope.name.as_str()).collect::<Vec<_>>().join(".");
+        assert!(text[place.offset..].trim_start_matches([':', '@', '#']).starts_with(&place.name));
         match place.is_definition {
             true => format!("{}-{} {scope} {}\n", place.first, place.last, place.name),
             false => format!("{} {scope} > {}()\n", place.first, place.name),
@@ -74,12 +75,14 @@ impl<T> Load for Store<T> {
     fn load(&self) -> u8 {
         let local = parse::<u8>("x()");
         assert_eq!(check(self.rows()), Kind::Pair(1)); // gone()
+        assert!(check (a) && rows == (2) || read::<Row>(n - (1)));
         crate::io::read(local).map(drop)
     }
 }
 #[derive(Debug)]
 #[cfg(all(test))]
 struct Plain;
+mod outer;
 "#;
     insta::assert_snapshot!(places("a.rs", text), @"
     1-1  LIMIT
@@ -93,15 +96,18 @@ struct Plain;
     5-5  Load
     5-5 Load Error
     5-5 Load load
-    7-11 Store load
+    7-12 Store load
     8 Store.load > parse()
     9 Store.load > assert_eq()
     9 Store.load > check()
     9 Store.load > rows()
     9 Store.load > Pair()
-    10 Store.load > map()
-    10 Store.load > read()
-    15-15  Plain
+    10 Store.load > assert()
+    10 Store.load > check()
+    11 Store.load > map()
+    11 Store.load > read()
+    16-16  Plain
+    17-17  outer
     ");
 }
 
@@ -273,6 +279,7 @@ enum kind { PLAIN, PAIR };
 static int count = 0;
 extern char *load(const char *key);
 struct row *used;
+typedef struct node { struct node *next; } node;
 char *load(const char *key)
 {
     int local = SQUARE(2);
@@ -294,11 +301,66 @@ char *load(const char *key)
     6-6  count
     7-7  load
     8-8  used
-    9-14  load
-    11 load > SQUARE()
-    12 load > puts()
-    13 load > find()
+    9-9  node
+    9-9  node
+    9-9 node next
+    10-15  load
+    12 load > SQUARE()
+    13 load > puts()
+    14 load > find()
     ");
+}
+
+#[test]
+fn cpp_classes_members_namespaces_and_operators() {
+    let text = r#"namespace inner {
+template <typename T>
+class Store : public Base {
+public:
+    explicit Store(int size);
+    ~Store() override = default;
+    Store& operator=(const Store& other);
+    virtual char *load(const char *key) const;
+    static Row& first() { return rows_.at(0); }
+    int count = 0;
+private:
+    std::vector<T> rows_;
+};
+enum class Kind { Plain, Pair };
+using Key = std::string;
+}
+struct Row { int id; };
+char *inner::Store<int>::load(const char *key) const {
+    auto local = std::make_unique<Row>(1); // gone()
+    return this->find(Store::quote(key)) ? new Row(2) : nullptr;
+}
+Store::~Store() { close("gone()"); }
+"#;
+    insta::assert_snapshot!(places("a.hpp", text), @"
+    1-16  inner
+    3-13 inner Store
+    5-5 inner.Store Store
+    6-6 inner.Store ~Store
+    8-8 inner.Store load
+    9-9 inner.Store first
+    9 inner.Store.first > at()
+    10-10 inner.Store count
+    12-12 inner.Store rows_
+    14-14 inner Kind
+    14-14 inner.Kind Plain
+    14-14 inner.Kind Pair
+    15-15 inner Key
+    17-17  Row
+    17-17 Row id
+    18-21 Store load
+    19 Store.load > make_unique()
+    20 Store.load > find()
+    20 Store.load > quote()
+    20 Store.load > Row()
+    22-22 Store ~Store
+    22 Store.~Store > close()
+    ");
+    assert_eq!(places("a.h", text), places("a.cc", text));
 }
 
 #[test]
