@@ -10,7 +10,8 @@ use crate::{
     domain::{Account, AgentName, Money, Tokens},
     method::ports::{
         Budget, CallContext, ChatModel, ChatReply, ChatRequest, Clock, Event, Finish, Message, ModelError,
-        Opening, OverBudget, Progress, RunStore, StoreError, Tool, ToolCall, ToolError, ToolOutcome, Turn,
+        Opening, OverBudget, Progress, RunStore, StoreError, Tool, ToolCall, ToolError, ToolOutcome,
+        ToolSpec, Turn,
     },
 };
 
@@ -109,7 +110,8 @@ impl Agent {
     /// Runs the agent to its end, from where its stored turns stop. Its workbench stays open, for a harvest.
     pub async fn run(self, services: &Services) -> Finished {
         services.progress.report(Event::AgentStarted { agent: self.name.clone() });
-        let mut talk = Conversation::default();
+        let specs = self.tools.iter().map(|tool| tool.spec()).collect();
+        let mut talk = Conversation { specs, ..Conversation::default() };
         let (exit, error) = match self.converse(services, &mut talk).await {
             Ok(exit) => (exit, None),
             Err(error) => (Exit::Failed, Some(error)),
@@ -179,7 +181,7 @@ impl Agent {
                     agent: self.name.to_string(),
                     model: self.model.name().to_owned(),
                     messages: self.opening.clone(),
-                    tools: self.tools.iter().map(|t| t.spec()).collect(),
+                    tools: talk.specs.clone(),
                     volatile: self.volatile.clone(),
                 };
                 services.store.open_agent(&self.name, &opening).await?;
@@ -228,7 +230,7 @@ impl Agent {
             agent: self.name.clone(),
             turn: step,
             messages: talk.messages.clone(),
-            tools: self.tools.iter().map(|t| t.spec()).collect(),
+            tools: talk.specs.clone(),
             temperature: self.temperature,
             max_tokens: Some(self.limits.reply_tokens),
             response_schema: None,
@@ -266,7 +268,7 @@ impl Agent {
         reply: &ChatReply,
         turn: &mut Turn,
     ) -> Result<(), AgentError> {
-        let names: Vec<String> = self.tools.iter().map(|t| t.spec().name).collect();
+        let names: Vec<String> = talk.specs.iter().map(|spec| spec.name.clone()).collect();
         if reply.finish == Finish::Length {
             turn.format_error = Some("truncated".into());
             let error =
@@ -310,7 +312,8 @@ impl Agent {
         call: &ToolCall,
         names: &[String],
     ) -> Result<Called, AgentError> {
-        let Some(tool) = self.tools.iter().find(|t| t.spec().name == call.name) else {
+        let called = talk.specs.iter().position(|spec| spec.name == call.name);
+        let Some(tool) = called.map(|index| &self.tools[index]) else {
             let content = prompt::render(
                 "agent/unknown_tool.md",
                 context! { tool => call.name.as_str(), tools => names.to_vec() },
@@ -355,6 +358,8 @@ enum Called {
 /// What a conversation has come to.
 #[derive(Default)]
 struct Conversation {
+    /// Of the agent's tools, in their order.
+    specs: Vec<ToolSpec>,
     messages: Vec<Message>,
     account: Account,
     /// Turns in a row with a format error.

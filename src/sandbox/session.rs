@@ -20,11 +20,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::turn::{Channel, Turn, lost, unexpected};
+use self::turn::{Ahead, Channel, Turn, lost, unexpected};
 use super::wire::{self, Reference, Reply, Request, Stage};
 use crate::{
-    domain::{Change, FileMode, TreePath},
-    method::ports::{CommandExit, CommandLimits, CommandOutcome, Listed, ListedKind, SandboxError, Since},
+    domain::{Change, TreePath},
+    method::ports::{CommandExit, CommandLimits, CommandOutcome, Listed, SandboxError, Since},
 };
 
 /// What the host adds to a command's timeout before it gives the sandbox up (R-EX-6).
@@ -172,6 +172,10 @@ impl Session {
             command: command.as_bytes().to_vec(),
         })
         .await?;
+        if *turn.ahead() != Ahead::Never {
+            turn.send(&Request::List { since: Reference::LastListing }).await?;
+            *turn.ahead() = Ahead::UnderWay;
+        }
         match turn.receive(limits.timeout.saturating_add(HOST_GRACE)).await? {
             Reply::Outcome(outcome) if outcome.head.len() <= keep && outcome.tail.len() <= keep => {
                 turn.finish();
@@ -183,29 +187,26 @@ impl Session {
         }
     }
 
+    /// After the first time, every command brings the listing with it that is asked for next.
     pub(crate) async fn list_changes(&self, since: Since) -> Result<Vec<Listed>, SandboxError> {
         let mut turn = self.turn().await?;
-        let since = match since {
-            Since::Base => Reference::Base,
-            Since::LastListing => Reference::LastListing,
-        };
-        turn.send(&Request::List { since }).await?;
-        let mut all = Vec::new();
-        loop {
-            match turn.receive(self.patience).await? {
-                Reply::Listed { entries, last } => {
-                    if all.len() + entries.len() > wire::MAX_LISTED {
-                        return Err(lost("the supervisor lists too many entries".into()));
-                    }
-                    all.extend(entries.into_iter().map(listed_from));
-                    if last {
-                        turn.finish();
-                        return Ok(all);
-                    }
+        let listed = match since {
+            Since::LastListing if *turn.ahead() == Ahead::Here => turn.claim(Vec::new()),
+            _ => {
+                let reference = match since {
+                    Since::Base => Reference::Base,
+                    Since::LastListing => Reference::LastListing,
+                };
+                turn.send(&Request::List { since: reference }).await?;
+                match turn.receive_listing().await? {
+                    Ok(newest) if since == Since::LastListing => turn.claim(newest),
+                    Ok(listed) => listed,
+                    Err(reply) => return turn.refusal(reply),
                 }
-                other => return turn.refusal(other),
             }
-        }
+        };
+        turn.finish();
+        Ok(listed.into_iter().map(|(path, kind)| Listed { path, kind }).collect())
     }
 
     pub(crate) async fn freeze(&self) -> Result<(), SandboxError> {
@@ -263,24 +264,10 @@ impl Session {
     }
 
     async fn turn(&self) -> Result<Turn<'_>, SandboxError> {
-        Turn::begin(&self.channel, &self.hung_up, self.patience).await
+        let mut turn = Turn::begin(&self.channel, &self.hung_up, self.patience).await?;
+        turn.catch_up().await?;
+        Ok(turn)
     }
-}
-
-fn listed_from(listed: wire::Listed) -> Listed {
-    let kind = match listed.kind {
-        wire::ListedKind::Changed { mode, size } => {
-            let mode = match mode {
-                wire::Mode::Regular => FileMode::Regular,
-                wire::Mode::Executable => FileMode::Executable,
-                wire::Mode::Symlink => FileMode::Symlink,
-            };
-            ListedKind::Changed { mode, size }
-        }
-        wire::ListedKind::Removed => ListedKind::Removed,
-        wire::ListedKind::Special => ListedKind::Special,
-    };
-    Listed { path: listed.path, kind }
 }
 
 fn outcome_from(outcome: wire::Outcome) -> CommandOutcome {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 
 use super::*;
-use crate::sandbox::wire::Cause;
+use crate::{domain::FileMode, sandbox::wire::Cause};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const LIMITS: CommandLimits = CommandLimits { timeout: Duration::from_secs(30), keep_bytes: 100 };
@@ -163,6 +163,61 @@ async fn what_a_hostile_supervisor_sends_is_limited() {
     player.say(Reply::Failed { cause: Cause::Full, message }).await;
     let error = session.freeze().await.unwrap_err().to_string();
     assert!(error.len() < 1_100 && !error.contains('\u{1b}') && error.contains("\\u{200B}"), "{error}");
+}
+
+fn removed(paths: &[&str], last: bool) -> Reply {
+    let entry = |path: &&str| wire::Listed { path: (*path).into(), kind: wire::ListedKind::Removed };
+    Reply::Listed { entries: paths.iter().map(entry).collect(), last }
+}
+
+/// Once a listing was asked for, each command brings the next one, and nothing of it is lost.
+#[tokio::test]
+async fn r_ex_9_listings_come_with_the_commands() {
+    let (session, mut player) = session().await;
+    let play = async {
+        let last_listing = Request::List { since: Reference::LastListing };
+        assert!(matches!(player.hear().await, Request::Run { .. }));
+        player.say(outcome(b"0", 0)).await;
+        assert_eq!(player.hear().await, last_listing);
+        player.say(removed(&[], true)).await;
+        // From here on, a listing is asked for in the same breath.
+        for round in ["1", "2"] {
+            assert!(matches!(player.hear().await, Request::Run { .. }));
+            assert_eq!(player.hear().await, last_listing);
+            player.say(outcome(round.as_bytes(), 0)).await;
+            player.say(removed(&["same"], false)).await;
+            player.say(removed(&[round], true)).await;
+        }
+        // A listing since the base, and a second one without a command in between, are asked for.
+        assert_eq!(player.hear().await, Request::List { since: Reference::Base });
+        player.say(removed(&["base"], true)).await;
+        assert_eq!(player.hear().await, last_listing);
+        player.say(removed(&[], true)).await;
+        // What cannot be listed is asked for again.
+        assert!(matches!(player.hear().await, Request::Run { .. }));
+        assert_eq!(player.hear().await, last_listing);
+        player.say(outcome(b"3", 0)).await;
+        player.say(Reply::Failed { cause: Cause::Full, message: "too many".into() }).await;
+        assert_eq!(player.hear().await, last_listing);
+        player.say(Reply::Failed { cause: Cause::Full, message: "too many".into() }).await;
+    };
+    let ask = async {
+        let names = |listed: Vec<Listed>| {
+            let name = |one: Listed| String::from_utf8(one.path).unwrap();
+            listed.into_iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(session.run("0", LIMITS).await.unwrap().head, b"0");
+        assert_eq!(names(session.list_changes(Since::LastListing).await.unwrap()), [""; 0]);
+        assert_eq!(session.run("1", LIMITS).await.unwrap().head, b"1");
+        assert_eq!(session.run("2", LIMITS).await.unwrap().head, b"2");
+        assert_eq!(names(session.list_changes(Since::Base).await.unwrap()), ["base"]);
+        assert_eq!(names(session.list_changes(Since::LastListing).await.unwrap()), ["1", "2", "same"]);
+        assert_eq!(names(session.list_changes(Since::LastListing).await.unwrap()), [""; 0]);
+        assert_eq!(session.run("3", LIMITS).await.unwrap().head, b"3");
+        let refused = session.list_changes(Since::LastListing).await;
+        assert!(matches!(refused, Err(SandboxError::Limit(_))), "{refused:?}");
+    };
+    tokio::join!(play, ask);
 }
 
 #[tokio::test]

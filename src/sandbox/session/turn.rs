@@ -1,6 +1,6 @@
 //! One exchange with the supervisor, and what breaks the conversation.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter},
@@ -10,14 +10,16 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::{Change, FileMode},
+    domain::{Change, FileMode, TreePath},
     gate::visible::visible,
-    method::ports::SandboxError,
+    method::ports::{ListedKind, SandboxError},
     sandbox::wire::{self, Cause, Reply, Request, Stage},
 };
 
 /// Frames are gathered up to this many bytes before they are written.
 const WRITE_BUFFER: usize = 128 << 10;
+/// Most files that commands may change before somebody asks which.
+const MAX_UNCLAIMED: usize = 4 * wire::MAX_LISTED;
 /// How long a supervisor may take to exit when the host hangs up.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -27,6 +29,23 @@ pub(super) struct Channel {
     to: BufWriter<Box<dyn AsyncWrite + Send + Unpin>>,
     /// Why nothing more can be said.
     broken: Option<String>,
+    ahead: Ahead,
+    /// What listings have told that nobody asked for yet; of one path, the newest.
+    unclaimed: BTreeMap<TreePath, ListedKind>,
+}
+
+/// Whether a listing follows each command without being asked for: a step of an agent then waits for one
+/// answer, not for two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// Nobody has asked for a listing so far.
+    Never,
+    /// The last listing is out of date, or could not be made.
+    Nothing,
+    /// It is the next reply.
+    UnderWay,
+    /// It is in `unclaimed`, and no command has run since.
+    Here,
 }
 
 impl Channel {
@@ -35,7 +54,7 @@ impl Channel {
         to: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
         let to = BufWriter::with_capacity(WRITE_BUFFER, Box::new(to) as _);
-        Self { from: Box::new(from), to, broken: None }
+        Self { from: Box::new(from), to, broken: None, ahead: Ahead::Never, unclaimed: BTreeMap::new() }
     }
 
     /// Ends the conversation for good and waits a moment until the other side has ended as well.
@@ -76,6 +95,59 @@ impl<'a> Turn<'a> {
             None => Ok(Self { channel, hung_up, patience, finished: false }),
         }
     }
+
+    pub(super) fn ahead(&mut self) -> &mut Ahead {
+        &mut self.channel.ahead
+    }
+
+    /// Takes in a listing that is under way, so that the next reply is the next request's.
+    pub(super) async fn catch_up(&mut self) -> Result<(), SandboxError> {
+        if self.channel.ahead == Ahead::UnderWay {
+            // One that could not be made is asked for again by whoever wants it.
+            self.channel.ahead = match self.receive_listing().await? {
+                Ok(listed) => {
+                    self.channel.unclaimed.extend(listed);
+                    if self.channel.unclaimed.len() > MAX_UNCLAIMED {
+                        return Err(lost("its commands change too many files".into()));
+                    }
+                    Ahead::Here
+                }
+                Err(_) => Ahead::Nothing,
+            };
+        }
+        Ok(())
+    }
+
+    /// What was listed since the last claim, and `newest` after it.
+    pub(super) fn claim(&mut self, newest: Vec<(TreePath, ListedKind)>) -> Vec<(TreePath, ListedKind)> {
+        self.channel.ahead = Ahead::Nothing;
+        let mut all = std::mem::take(&mut self.channel.unclaimed);
+        all.extend(newest);
+        all.into_iter().collect()
+    }
+
+    /// A listing, or the reply that came instead.
+    pub(super) async fn receive_listing(
+        &mut self,
+    ) -> Result<Result<Vec<(TreePath, ListedKind)>, Reply>, SandboxError> {
+        let mut all = Vec::new();
+        loop {
+            match self.receive(self.patience).await? {
+                Reply::Listed { entries, last } => {
+                    if all.len() + entries.len() > wire::MAX_LISTED {
+                        return Err(lost("the supervisor lists too many entries".into()));
+                    }
+                    all.extend(entries.into_iter().map(listed_from));
+                    if last {
+                        return Ok(Ok(all));
+                    }
+                }
+                failed @ Reply::Failed { .. } => return Ok(Err(failed)),
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
     pub(super) fn finish(mut self) {
         self.finished = true;
     }
@@ -182,6 +254,22 @@ pub(super) fn unexpected(reply: &Reply) -> SandboxError {
         Reply::Failed { message, .. } => return lost(readable(message)),
     };
     lost(format!("the supervisor answered out of turn ({kind})"))
+}
+
+fn listed_from(listed: wire::Listed) -> (TreePath, ListedKind) {
+    let kind = match listed.kind {
+        wire::ListedKind::Changed { mode, size } => {
+            let mode = match mode {
+                wire::Mode::Regular => FileMode::Regular,
+                wire::Mode::Executable => FileMode::Executable,
+                wire::Mode::Symlink => FileMode::Symlink,
+            };
+            ListedKind::Changed { mode, size }
+        }
+        wire::ListedKind::Removed => ListedKind::Removed,
+        wire::ListedKind::Special => ListedKind::Special,
+    };
+    (listed.path, kind)
 }
 
 /// A supervisor's message for people: one line, bounded, nothing invisible.
