@@ -1,5 +1,7 @@
 //! Whole runs of the program: a real repository, a real sandbox, a scripted model behind a real endpoint.
 
+#[path = "../support/engine_proxy.rs"]
+mod engine_proxy;
 #[path = "../support/script.rs"]
 mod script;
 

@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::process::Child;
 
 use crate::{
+    engine_proxy::EngineProxy,
     project::{Project, assert_exit},
     script::{Model, Reply, Script, Who, all_text, bash, submit},
     story::{Q1, Q2, script},
@@ -55,15 +56,6 @@ async fn left_in_docker(run_id: &str) -> String {
 fn run_id(project: &Project) -> String {
     let inputs: serde_json::Value = serde_json::from_str(&project.read("stages/inputs.json")).unwrap();
     inputs["run_id"].as_str().unwrap().to_owned()
-}
-
-fn resume(project: &Project, model: &Model) -> tokio::process::Command {
-    let mut command = project.program();
-    command
-        .env("ACQUIRE_MODEL__BASE_URL", model.base_url())
-        .args(["solve", "--json", "--resume"])
-        .arg(project.path("out"));
-    command
 }
 
 #[tokio::test]
@@ -108,7 +100,7 @@ async fn a_finished_answerer_is_not_paid_again_after_a_kill() {
     assert_ne!(left_in_docker(&run).await, "", "a killed run leaves its containers");
     let paid = model.requests_of(&Who::Answerer(Q1.into())).len();
 
-    assert_exit(&resume(&project, &model).output().await.unwrap(), 0);
+    assert_exit(&project.resume(&model).output().await.unwrap(), 0);
     assert_eq!(model.requests_of(&Who::Answerer(Q1.into())).len(), paid);
     assert_eq!(model.requests_of(&Who::Questioner).len(), 1);
     assert_eq!(project.run_json()["outcome"], "patch");
@@ -130,11 +122,52 @@ async fn a_resolver_goes_on_with_its_edits_after_a_kill() {
     until_there(&project.path("out/trees/resolver/000001.delta")).await;
     child.kill().await.unwrap();
 
-    assert_exit(&resume(&project, &model).output().await.unwrap(), 0);
+    assert_exit(&project.resume(&model).output().await.unwrap(), 0);
     let requests = model.requests_of(&Who::Resolver);
     let last = all_text(requests.last().unwrap());
     assert!(last.contains("interrupted") && last.contains("first edit"), "{last}");
     assert!(project.read("patch.diff").contains("+first edit\n+second edit\n"));
+}
+
+#[tokio::test]
+async fn r_ex_6_an_engine_that_stops_in_mid_run_ends_it_and_it_goes_on_when_the_engine_is_back() {
+    let mut slow = script();
+    slow.resolver = vec![
+        bash("echo 'first edit' > notes.txt"),
+        bash("sleep 300"),
+        submit(json!({"summary": "Notes.", "used_answers": [], "leave_out": []})),
+    ];
+    let mut quick = slow.clone();
+    quick.resolver[1] = bash("echo 'second edit' >> notes.txt");
+    let project = Project::new();
+    let model = Model::start(slow).await;
+    let mut engine = EngineProxy::start();
+    let mut command = project.acquire(&model);
+    command.env("ACQUIRE_SANDBOX__HOST", engine.address()).args(["--sandbox", "docker"]);
+    let child = command.spawn().unwrap();
+    until_there(&project.path("out/trees/resolver/000001.delta")).await;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while model.requests_of(&Who::Resolver).len() < 2 {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stopped = Instant::now();
+    engine.cut().await;
+    let output = child.wait_with_output().await.unwrap();
+    assert_exit(&output, 1);
+    assert!(stopped.elapsed() < Duration::from_secs(30), "{:?}", stopped.elapsed());
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("no Docker engine answers") && told.contains("--resume"), "{told}");
+    let run = project.run_json();
+    assert_eq!((&run["outcome"], &run["error"]["class"]), (&json!("failed"), &json!("sandbox_unavailable")));
+    assert_eq!(project.knowledge()["pairs"].as_array().unwrap().len(), 2, "what was learned is kept");
+
+    let model = Model::start(quick).await;
+    assert_exit(&project.resume(&model).output().await.unwrap(), 0);
+    let patch = project.read("patch.diff");
+    assert!(patch.contains("+first edit\n+second edit\n"), "{patch}");
+    assert_eq!(model.requests_of(&Who::Questioner).len(), 0, "nothing is paid twice");
+    assert_eq!(left_in_docker(&run_id(&project)).await, "");
 }
 
 #[tokio::test]
@@ -150,7 +183,7 @@ async fn a_run_killed_at_any_moment_ends_as_if_nothing_had_happened() {
     let mut kills = 0;
     let output = loop {
         let mut command = if project.path("out/stages/inputs.json").exists() {
-            resume(&project, &model)
+            project.resume(&model)
         } else {
             let _ = std::fs::remove_dir_all(project.path("out"));
             project.acquire(&model)
@@ -180,10 +213,10 @@ async fn a_run_killed_at_any_moment_ends_as_if_nothing_had_happened() {
 async fn what_cannot_be_resumed_is_told() {
     let project = Project::new();
     let model = Model::start(Script::default()).await;
-    let output = resume(&project, &model).output().await.unwrap();
+    let output = project.resume(&model).output().await.unwrap();
     assert_exit(&output, 2);
     std::fs::create_dir(project.path("out")).unwrap();
-    let output = resume(&project, &model).output().await.unwrap();
+    let output = project.resume(&model).output().await.unwrap();
     assert_exit(&output, 2);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("holds no run; --resume takes the --out folder of an earlier run"), "{told}");

@@ -1,5 +1,6 @@
 //! What the tests of the Docker sandbox are told with.
 
+#[path = "../../support/engine_proxy.rs"]
 pub mod engine_proxy;
 
 use std::{

@@ -51,6 +51,7 @@ impl EngineProxy {
     }
 
     /// From now on takes connections and never answers, as an engine that hangs.
+    #[allow(dead_code, reason = "not every binary has such a test")]
     pub async fn hang(&mut self) {
         self.cut().await;
         let listener = UnixListener::bind(self.socket()).unwrap();
