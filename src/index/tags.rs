@@ -135,7 +135,7 @@ fn capture(language: &Language, tree: &Tree, text: &[u8]) -> Vec<Found> {
         for capture in one.captures() {
             match names[capture.index as usize] {
                 "name" => name = Some(capture.node),
-                "owner" => owner = word(capture.node, text).map(without_type_arguments),
+                "owner" => owner = Some(capture.node),
                 "arguments" => arguments = Some(capture.node),
                 other => whole = Kind::of(other).map(|kind| (kind, capture.node)).or(whole),
             }
@@ -145,6 +145,11 @@ fn capture(language: &Language, tree: &Tree, text: &[u8]) -> Vec<Found> {
             continue;
         }
         let Some(text_of_name) = word(name, text) else { continue };
+        // Where the parser made a separator up, two words stand side by side and none owns the other.
+        let owner = owner
+            .filter(|owner| !is_blank(text, owner.end_byte()..name.start_byte()))
+            .and_then(|owner| word(owner, text))
+            .map(without_type_arguments);
         let place = Found {
             kind,
             name: text_of_name,

@@ -118,7 +118,8 @@ fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -
     if let Some(&[(first, last)]) = symbol_at.as_deref()
         && let Some((wanted, places)) = symbol.as_ref().zip(places)
     {
-        let read = places.iter().filter(|place| place.name == wanted.name).map(|place| place.first).collect();
+        let read = places.iter().filter(|place| place.name == wanted.name && wanted.is_decided(place, bytes));
+        let read = read.map(|place| place.first).collect();
         if wanted.may_stand_elsewhere(&lines, &read) {
             return unverified(claim, Fault::SeveralPlaces);
         }

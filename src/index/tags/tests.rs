@@ -335,6 +335,7 @@ char *inner::Store<int>::load(const char *key) const {
     return this->find(Store::quote(key)) ? new Row(2) : nullptr;
 }
 Store::~Store() { close("gone()"); }
+STATIC row_status load_fast(row *r) { return row_load(r); }
 "#;
     insta::assert_snapshot!(places("a.hpp", text), @"
     1-16  inner
@@ -359,6 +360,8 @@ Store::~Store() { close("gone()"); }
     20 Store.load > Row()
     22-22 Store ~Store
     22 Store.~Store > close()
+    23-23  load_fast
+    23 load_fast > row_load()
     ");
     assert_eq!(places("a.h", text), places("a.cc", text));
 }

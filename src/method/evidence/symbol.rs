@@ -56,6 +56,14 @@ impl<'a> Symbol<'a> {
         }
     }
 
+    /// Whether a place of this name can be told to be the symbol or not: what a call is called on may stand in
+    /// another line, or have no name.
+    pub fn is_decided(&self, place: &SymbolPlace, bytes: &[u8]) -> bool {
+        self.scope.is_empty()
+            || place.is_definition
+            || receiver(&line_before(bytes, place.offset)).last().is_none_or(|object| !object.is_empty())
+    }
+
     /// Whether the name stands in lines besides `known` in a way that may make it a definition or a call:
     /// in code that no grammar reads, such as macros and other dialects. Comments count too; nobody is
     /// misled when too much is doubted.

@@ -105,6 +105,27 @@ fn what_is_called_is_read_where_it_stands() {
 }
 
 #[test]
+fn what_is_called_on_something_unread_is_not_decided() {
+    let is_decided = |symbol: &str, text: &str| {
+        let offset = text.rfind("open(").unwrap();
+        let place = SymbolPlace {
+            name: "open".into(),
+            offset,
+            scope: vec![],
+            first: 1,
+            last: 1,
+            is_definition: false,
+        };
+        Symbol::parse(symbol).unwrap().is_decided(&place, text.as_bytes())
+    };
+    assert!(!is_decided("Store.open", "store\n    .open(x)"));
+    assert!(!is_decided("Store.open", "'text'.open(x)"));
+    assert!(is_decided("Store.open", "other.open(x)"));
+    assert!(is_decided("Store.open", "open(x)"));
+    assert!(is_decided("open", "store\n    .open(x)"));
+}
+
+#[test]
 fn a_name_that_no_grammar_read_may_be_a_definition_or_a_call() {
     let symbol = Symbol::parse("open").unwrap();
     let doubtful = |lines: &[&str]| symbol.may_stand_elsewhere(lines, &BTreeSet::new());
