@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::{
-        AgentError, Exit, Finished, Limits, Services, Unpaid, harvest::Harvester, ledger::Cap, paid, prompt,
+        Agent, AgentError, Exit, Finished, Limits, Services, Unpaid, harvest::Harvester, ledger::Cap, paid,
+        prompt, shell::Shell, workbench::Workbench,
     },
     domain::{Account, AgentName, Issue, Money, RunId},
     gate::{
@@ -17,8 +18,8 @@ use crate::{
     method::{
         facts::Facts,
         ports::{
-            ChatModel, ChatReply, ChatRequest, ModelError, OverBudget, SandboxError, Sandboxes, SourceError,
-            SourceTree, StoreError, Symbols, ToolError,
+            Access, ChatModel, ChatReply, ChatRequest, CommandLimits, Message, ModelError, OverBudget,
+            SandboxError, Sandboxes, SourceError, SourceTree, StoreError, Symbols, Tool, ToolError,
         },
     },
 };
@@ -111,6 +112,44 @@ impl RunContext {
         let number = number.map(|n| format!("Issue number: {n}\n")).unwrap_or_default();
         let issue = self.fence.fence("issue", &format!("{number}Title: {title}\n\n{body}"));
         prompt::render("shared/issue.md", context! { issue })
+    }
+
+    /// A sandbox to be, for one agent.
+    pub fn workbench(&self, agent: &AgentName, access: Access) -> Arc<Workbench> {
+        Arc::new(Workbench::new(
+            self.sandboxes.clone(),
+            agent.clone(),
+            access,
+            self.services.store.clone(),
+            self.services.clock.clone(),
+            self.harvester.clone(),
+        ))
+    }
+
+    /// An agent with a shell on `bench`, and `submit` to hand in what it was asked for.
+    pub fn agent(
+        &self,
+        name: &AgentName,
+        model: &Arc<dyn ChatModel>,
+        settings: &AgentSettings,
+        bench: &Arc<Workbench>,
+        opening: Vec<Message>,
+        submit: impl Tool + 'static,
+    ) -> Agent {
+        let output_chars = self.settings.observation_chars;
+        // Four bytes are the longest character.
+        let limits = CommandLimits { timeout: settings.command_time, keep_bytes: output_chars * 4 };
+        let shell = Shell { bench: bench.clone(), limits, output_chars };
+        Agent {
+            name: name.clone(),
+            model: model.clone(),
+            opening,
+            volatile: self.volatile.clone(),
+            tools: vec![Arc::new(shell), Arc::new(submit)],
+            bench: bench.clone(),
+            limits: self.settings.limits(settings),
+            temperature: Some(settings.temperature),
+        }
     }
 
     /// Takes the facts in that every agent is told.

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::{Agent, Exit, prompt, shell::Shell, workbench::Workbench},
+    agent::{Exit, prompt},
     domain::{AgentName, Answer, AnswerStatus, Check, Question},
     method::{
         context::{AgentReport, RunContext, RunError},
         evidence::{self, Checked, Claim, Fault},
         ports::{
-            Access, Answerer, CallContext, CommandLimits, Ended, Message, SourceTree, StoreError, Symbols,
-            Tool, ToolError, ToolOutcome, ToolSpec,
+            Access, Answerer, CallContext, Ended, Message, SourceTree, StoreError, Symbols, Tool, ToolError,
+            ToolOutcome, ToolSpec,
         },
         prose,
     },
@@ -43,39 +43,14 @@ impl Answerer for Explore {
 
     async fn answer(&self, context: &RunContext, number: usize, question: &Question) -> Ended<Answer> {
         let name = AgentName::answerer(number);
-        let settings = &context.settings.answerer;
-        let bench = Arc::new(Workbench::new(
-            context.sandboxes.clone(),
-            name.clone(),
-            Access::ReadOnly,
-            context.services.store.clone(),
-            context.services.clock.clone(),
-            context.harvester.clone(),
-        ));
-        let shell = Shell {
-            bench: bench.clone(),
-            limits: CommandLimits {
-                timeout: settings.command_time,
-                // Four bytes are the longest character.
-                keep_bytes: context.settings.observation_chars * 4,
-            },
-            output_chars: context.settings.observation_chars,
-        };
+        let bench = context.workbench(&name, Access::ReadOnly);
         let submit = SubmitAnswer {
             tree: context.tree.clone(),
             symbols: context.symbols.clone(),
             given: format!("{}\n{}\n{}", context.admitted.title, context.admitted.body, question.text),
         };
-        let agent = Agent {
-            name: name.clone(),
-            model: context.models.answerer.clone(),
-            opening: opening(context, question),
-            volatile: context.volatile.clone(),
-            tools: vec![Arc::new(shell), Arc::new(submit)],
-            bench: bench.clone(),
-            limits: context.settings.limits(settings),
-            temperature: Some(settings.temperature),
-        };
+        let (model, settings) = (&context.models.answerer, &context.settings.answerer);
+        let agent = context.agent(&name, model, settings, &bench, opening(context, question), submit);
         let finished = agent.run(&context.services).await;
         bench.close().await;
         let report = AgentReport::of(&name, &finished);

@@ -9,18 +9,17 @@ use serde_json::Value;
 
 use crate::{
     agent::{
-        Agent, Exit,
+        Exit,
         harvest::Harvest,
         prompt,
-        shell::Shell,
         workbench::{SeenTest, Workbench},
     },
     domain::{AgentName, AnswerStatus, Check, Knowledge, LeftOut},
     method::{
         context::{AgentReport, RunContext, RunError},
         ports::{
-            Access, CallContext, CommandExit, CommandLimits, Ended, Message, Resolver, SandboxError, Tool,
-            ToolError, ToolOutcome, ToolSpec,
+            Access, CallContext, CommandExit, Ended, Message, Resolver, SandboxError, Tool, ToolError,
+            ToolOutcome, ToolSpec,
         },
     },
 };
@@ -42,33 +41,10 @@ impl Resolver for AgentResolver {
 
     async fn resolve(&self, context: &RunContext, knowledge: &Knowledge) -> Ended<Resolution> {
         let name = AgentName::resolver();
-        let settings = &context.settings.resolver;
-        let bench = Arc::new(Workbench::new(
-            context.sandboxes.clone(),
-            name.clone(),
-            Access::ReadWrite,
-            context.services.store.clone(),
-            context.services.clock.clone(),
-            context.harvester.clone(),
-        ));
-        let shell = Shell {
-            bench: bench.clone(),
-            limits: CommandLimits {
-                timeout: settings.command_time,
-                keep_bytes: context.settings.observation_chars * 4,
-            },
-            output_chars: context.settings.observation_chars,
-        };
-        let agent = Agent {
-            name: name.clone(),
-            model: context.models.resolver.clone(),
-            opening: opening(context, knowledge),
-            volatile: context.volatile.clone(),
-            tools: vec![Arc::new(shell), Arc::new(SubmitPatch { bench: bench.clone() })],
-            bench: bench.clone(),
-            limits: context.settings.limits(settings),
-            temperature: Some(settings.temperature),
-        };
+        let bench = context.workbench(&name, Access::ReadWrite);
+        let (model, settings) = (&context.models.resolver, &context.settings.resolver);
+        let submit = SubmitPatch { bench: bench.clone() };
+        let agent = context.agent(&name, model, settings, &bench, opening(context, knowledge), submit);
         let finished = agent.run(&context.services).await;
         let report = AgentReport::of(&name, &finished);
         let result = match (finished.exit, finished.error) {
