@@ -152,37 +152,62 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
 async fn s_33_a_secret_stands_nowhere_in_what_a_run_leaves() {
     // Put together here, so that no scanner takes this file for a leak.
     let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
-    let live = format!("live-{}", "k7Q9".repeat(6));
+    let own = |name: &str| format!("{name}-{}", "k7Q9".repeat(6));
+    // Of no known format: they are known because this process holds them.
+    let [live, answerer, resolver, github] = ["live", "answerer", "resolver", "github"].map(own);
     let spelled = STANDARD.encode(&live);
-    let said = format!("It logs in with {token}, {live} and {spelled}.");
+    let said = format!("It logs in with {token}, {live}, {answerer}, {resolver}, {github} and {spelled}.");
     let mut leaking = script();
     leaking.answerers.insert(
         Q1.into(),
         vec![
-            bash(&format!("echo '{token}'; echo '{live}' >&2")),
+            bash(&format!("echo '{token} {answerer} {github}'; echo '{live} {resolver}' >&2")),
             submit(json!({"answer": said, "citations": [], "gaps": [format!("Whether {token} is used.")]})),
         ],
     );
     leaking.resolver = vec![
         bash(&format!(
-            "printf 'TOKEN = \"{token}\"\\nKEY = \"{live}\"\\n' > settings.py; echo {spelled} > key.txt"
+            "printf 'TOKEN = \"{token}\"\nKEY = \"{live}\"\n' > settings.py; echo {spelled} > key.txt
+             echo {answerer} > answerer.txt; echo {resolver} > resolver.txt; echo {github} > github.txt
+             (cat settings.py; printf '\\0') > binary.py
+             for order in le be; do iconv -t utf-16$order settings.py > $order.txt; done"
         )),
-        bash("cat settings.py key.txt"),
+        bash("cat settings.py *.txt"),
         submit(json!({"summary": said, "used_answers": ["q1"], "leave_out": []})),
     ];
     let project = Project::new();
     let model = Model::start(leaking).await;
     let mut command = project.acquire(&model);
-    command.env("ACQUIRE_MODEL__API_KEY", &live).args(["--sandbox", "namespaces"]);
+    command
+        .env("ACQUIRE_MODEL__API_KEY", &live)
+        .env("ACQUIRE_MODEL__ANSWERER__API_KEY", &answerer)
+        .env("ACQUIRE_MODEL__RESOLVER__API_KEY", &resolver)
+        .env("GITHUB_TOKEN", &github)
+        .args(["--sandbox", "namespaces", "--record"])
+        .arg(project.path("replies.jsonl"));
     let ended = project.end(&mut command).await;
     ended.assert_code(0);
 
     let run = project.run_json();
     assert_eq!((&run["outcome"], run.get("patch")), (&json!("no_patch"), None));
     let told = project.read("pull-request.md");
-    assert!(told.contains("there is a secret in it") && told.contains("- `settings.py`"), "{told}");
-    let secrets = [token, live, spelled];
-    for path in walk(&project.path("out")) {
+    assert!(told.contains("there is a secret in it"), "{told}");
+    for file in [
+        "answerer.txt",
+        "be.txt",
+        "binary.py",
+        "github.txt",
+        "key.txt",
+        "le.txt",
+        "resolver.txt",
+        "settings.py",
+    ] {
+        assert!(told.contains(&format!("- `{file}`")), "{file}: {told}");
+    }
+    let secrets = [token, live, answerer, resolver, github, spelled];
+    let recording = project.path("replies.jsonl");
+    assert!(fs::read_to_string(&recording).unwrap().contains("It logs in with [redacted: "));
+    for path in walk(&project.path("out")).into_iter().chain([recording]) {
         assert!(!path.ends_with("patch.diff") && !path.ends_with("patch.partial.diff"));
         let content = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
         for secret in &secrets {
@@ -199,6 +224,24 @@ async fn s_33_a_secret_stands_nowhere_in_what_a_run_leaves() {
     // A run that is read back says the same.
     project.end(&mut project.resume(&model)).await.assert_code(0);
     assert_eq!(project.read("pull-request.md"), told);
+}
+
+#[tokio::test]
+async fn s_33_a_secret_in_a_binary_file_alone_keeps_the_patch_back_unless_the_base_has_it() {
+    let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let old = format!("\0\x01 {token}\n");
+    for (command, files) in [
+        ("cp old.bin new.bin".to_owned(), None),
+        (format!("echo {token} > was.bin"), None),
+        ("echo more >> old.bin".to_owned(), Some(json!(["old.bin"]))),
+    ] {
+        let project = Project::with(&[("old.bin", old.as_bytes()), ("was.bin", b"\0")]);
+        let (_, ended) = observed(&project, "namespaces", resolver(&[&command])).await;
+        ended.assert_code(0);
+        let patch = project.run_json().get("patch").map(|patch| patch["files"].clone());
+        assert_eq!(patch, files, "{command}");
+        assert_eq!(project.read("pull-request.md").contains("there is a secret in it"), files.is_none());
+    }
 }
 
 #[tokio::test]
