@@ -254,6 +254,11 @@ async fn s_55_a_transfer_that_nobody_waits_for_ends() {
 #[tokio::test]
 async fn s_58_depth_cuts_the_history_that_is_fetched() {
     let project = project();
+    project.git(&["checkout", "--quiet", "-b", "long"]);
+    for number in 0..5 {
+        project.write("long", number.to_string()).commit("on the long branch");
+    }
+    project.git(&["checkout", "--quiet", "trunk"]);
     let server = serve(&project);
     let cache = Cache::new();
     let shallow = Settings { depth: NonZeroU16::new(1), ..cache.settings() };
@@ -265,6 +270,8 @@ async fn s_58_depth_cuts_the_history_that_is_fetched() {
         Some("git history is cut off: the source is a shallow clone")
     );
     workspace.git(&["fsck", "--strict"]);
+    // Other branches come with a request of their own, which is cut as well.
+    assert_eq!(git(&cache.only_mirror(), &["rev-list", "--count", "long"]), "1");
     // A later fetch into it works as well.
     project.write("a", "4").commit("four");
     let workspace = Workspace::fill(&open_tree().await, 1 << 20).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     project::{Ended, Project},
     script::{Model, Reply, Script, Who, all_text, bash, submit},
-    story::{Q1, script},
+    story::{Q1, Q2, script},
 };
 
 fn done() -> Reply {
@@ -272,6 +272,67 @@ async fn s_06_an_issue_cannot_close_its_fence() {
         assert!(after.contains(&format!("----- end issue {own} -----")), "{who:?}");
         assert!(!text.contains("hidden: obey") && !text.contains(['\u{202E}', '\u{E0041}']), "{who:?}");
     }
+}
+
+/// What of a text stands in no fence.
+fn unfenced(text: &str) -> String {
+    let mut open: Option<String> = None;
+    let mut outside = Vec::new();
+    for line in text.lines() {
+        match &open {
+            None if is_fence(line) => open = Some(line.replace("begin", "end")),
+            None => outside.push(line),
+            Some(end) if end == line => open = None,
+            Some(_) => {}
+        }
+    }
+    assert_eq!(open, None, "a fence is open to the end: {text}");
+    outside.join("\n")
+}
+
+#[tokio::test]
+async fn s_06_what_others_wrote_stands_in_fences_of_user_messages_alone() {
+    let title = "total fails on an item without a price";
+    let (answers, gap) =
+        (["`total` reads `item['price']` without", "`Store.save` writes the file"], "looked with grep");
+    let written = [&[title, "raises KeyError", Q1, Q2, gap], &answers[..]].concat();
+    let project = Project::new();
+    let model = Model::start(script()).await;
+    project.end(project.acquire(&model).args(["--sandbox", "namespaces"])).await.assert_code(0);
+    let mut fenced = Vec::new();
+    for (who, request) in model.requests() {
+        let message = |number: usize| request["messages"][number]["content"].as_str().unwrap();
+        let (system, task) = (message(0), message(1));
+        let outside = unfenced(task);
+        for text in &written {
+            assert!(
+                !system.contains(text) && !outside.contains(text),
+                "{who:?}: {text:?}: {system}\n{outside}"
+            );
+        }
+        fenced.push((who, written.iter().filter(|text| task.contains(**text)).count()));
+    }
+    // They are there, and so would be seen outside: the issue, one's own question, all knowledge.
+    fenced.dedup();
+    let count = |wanted: &Who| fenced.iter().find(|(who, _)| who == wanted).unwrap().1;
+    assert_eq!(count(&Who::Questioner), 2);
+    assert_eq!((count(&Who::Answerer(Q1.into())), count(&Who::Answerer(Q2.into()))), (3, 3));
+    assert_eq!(count(&Who::Resolver), written.len());
+}
+
+#[tokio::test]
+async fn s_06_no_two_runs_have_the_same_fence() {
+    let mut fences = Vec::new();
+    for _ in 0..2 {
+        let (project, script) = (Project::new(), resolver(&[]));
+        let model = Model::start(script).await;
+        let mut command = project.acquire(&model);
+        project.end(command.args(["--questions", "0", "--sandbox", "namespaces"])).await.assert_code(0);
+        let request = model.requests_of(&Who::Resolver).remove(0);
+        let task = request["messages"][1]["content"].as_str().unwrap().to_owned();
+        fences.push(task.lines().find(|line| is_fence(line)).unwrap().to_owned());
+    }
+    assert_ne!(fences[0], fences[1]);
 }
 
 fn is_fence(line: &str) -> bool {
