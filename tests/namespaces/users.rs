@@ -62,7 +62,8 @@ async fn s_10_the_environment_inside_is_a_short_list_and_the_launchers_is_empty(
         .collect();
     assert!(!launchers.is_empty());
     for pid in launchers {
-        assert_eq!(fs::read_to_string(format!("/proc/{pid}/environ")).unwrap(), "", "{pid}");
+        // Not shown where it is not empty: it is the host's.
+        assert!(fs::read(format!("/proc/{pid}/environ")).unwrap().is_empty(), "{pid}");
     }
     sandboxes.close().await;
 }
