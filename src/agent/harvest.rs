@@ -44,6 +44,12 @@ impl Harvester {
         Ok(Self { base, ignore_files, limits })
     }
 
+    /// Of an empty base, without a repository to read.
+    #[cfg(test)]
+    pub(super) fn of_nothing() -> Self {
+        Self { base: Arc::default(), ignore_files: Vec::new(), limits: HarvestLimits::default() }
+    }
+
     /// Decides without fetching. The error is a total that is over its limit.
     pub fn select(&self, listed: &[Listed], leave_out: &[String]) -> Result<Selection, SandboxError> {
         // After most turns nothing changed, and looking through the base tree would be what costs most.

@@ -275,3 +275,6 @@ impl Workbench {
         self.sandbox(state).await.map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -339,6 +339,9 @@ mod tests {
             "a\nb",
             "a\0b",
             "a\u{7f}b",
+            "a\u{80}b",
+            "a\u{85}b",
+            "a\u{9f}b",
             ".git/config",
             "sub/.GIT/hooks/x",
             ".g\u{200c}it/config",
@@ -351,6 +354,16 @@ mod tests {
             "．git/config",
         ] {
             assert!(RepoPath::parse(bad).is_err(), "{bad:?} was taken");
+        }
+        // All that HFS+ ignores in names.
+        for (first, last) in [(0x200C, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0xFEFF, 0xFEFF)] {
+            for ignored in (first..=last).filter_map(char::from_u32) {
+                for bad in
+                    [format!("{ignored}.git"), format!(".g{ignored}it/x"), format!("a/.GIT{ignored}/x")]
+                {
+                    assert!(RepoPath::parse(&bad).is_err(), "{bad:?} was taken");
+                }
+            }
         }
         assert!(RepoPath::from_bytes(b"caf\xe9.txt").is_err());
         assert!(RepoPath::check_writable(b"caf\xe9.txt").is_ok());

@@ -5,10 +5,11 @@
 //! spelling that a sandbox could give them. It does not guess: `password = "…"` is in half of all test
 //! suites, and a gate that cries wolf is switched off.
 //!
-//! What a finding means depends on where it is. In text it is redacted and the text goes out; in a diff,
-//! which nobody may rewrite, it blocks. There only added lines and names count, since what the repository
-//! holds already is not ours to judge.
+//! What a finding means depends on where it is. In text it is redacted and the text goes out; in a patch,
+//! which nobody may rewrite, it blocks. There only names, added lines, and what is new in a binary file count,
+//! since what the repository holds already is not ours to judge.
 
+mod binary;
 mod formats;
 mod live;
 mod patch;

@@ -187,6 +187,7 @@ mod tests {
             ("\u{1b}]0;title\u{7}a\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "alink"),
             ("\u{1b}(Bx\u{1b}7y\u{1b}P1$r\u{1b}\\z", "xyz"),
             ("a\u{200b}b\u{202e}c\u{feff}", "a\\u{200B}b\\u{202E}c\\u{FEFF}"),
+            ("one\u{2028}line\u{2029}only", "one\\u{2028}line\\u{2029}only"),
             ("tab\tline\r\nnul\0bell\u{7}", "tab\tline\\u{D}\nnul\\u{0}bell\\u{7}"),
             ("\u{9b}31m", "\\u{9B}31m"),
             // What never ends is no sequence: it must not swallow what follows.
@@ -234,6 +235,12 @@ mod tests {
         assert_eq!(
             observation_text(&ended, 100),
             "started\n[2 background processes ended with the command]\n"
+        );
+        (ended.omitted, ended.background_ended) = (9, 1);
+        assert_eq!(
+            observation_text(&ended, 100),
+            "started\n[about 9 characters left out, from line 1 of the output]\n\
+             [1 background process ended with the command]\n"
         );
     }
 

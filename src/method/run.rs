@@ -1,11 +1,12 @@
 //! A run: prepare, acquire knowledge, resolve. Reads like the paper's Figure 1.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::{AgentName, Knowledge, LeftOut, Patch, TreeChanges},
+    domain::{AgentName, Knowledge, LeftOut, Patch, RepoPath, TreeChanges},
+    gate::shown,
     method::{
         checkpoint::checkpoint,
         context::{RunContext, RunError, StageReport},
@@ -35,7 +36,7 @@ pub struct Resolved {
     /// False when a limit ended the Resolver: the patch is unfinished work.
     pub submitted: bool,
     pub tests: Vec<TestReport>,
-    /// Files in whose added lines, or in whose names, a secret was found; then there is no patch.
+    /// Files that bring a secret, in their content or in their names; then there is no patch.
     pub secrets: Vec<String>,
 }
 
@@ -110,6 +111,7 @@ async fn prepare(context: &RunContext) -> Result<Facts, RunError> {
 
 async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved, RunError> {
     let mut left_out = resolution.left_out;
+    let mut secrets = secrets_in_binaries(context, &resolution.changes).await?;
     let mut patch = None;
     if !resolution.changes.is_empty() {
         match context.tree.build_patch(resolution.changes).await {
@@ -124,10 +126,8 @@ async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved,
             Err(other) => return Err(other.into()),
         }
     }
-    let mut secrets: Vec<String> = Vec::new();
     if let Some(built) = &patch {
         secrets.extend(context.scanner.scan_patch(&built.diff).into_iter().map(|found| found.path));
-        secrets.dedup();
     }
     if !secrets.is_empty() {
         // Not even stored: what is stored can leave.
@@ -141,6 +141,25 @@ async fn build(context: &RunContext, resolution: Resolution) -> Result<Resolved,
         kept: resolution.kept,
         submitted: resolution.submitted,
         tests: resolution.tests,
-        secrets,
+        secrets: secrets.into_iter().collect(),
     })
+}
+
+/// Binary files that bring a secret (S-33): the diff holds them encoded, so they are looked at as they are.
+async fn secrets_in_binaries(
+    context: &RunContext,
+    changes: &TreeChanges,
+) -> Result<BTreeSet<String>, RunError> {
+    let mut found = BTreeSet::new();
+    for change in &changes.changed {
+        let base = match RepoPath::from_bytes(&change.path) {
+            // However large: the diff reads it whole as well.
+            Ok(path) => context.tree.read(&path, u64::MAX).await?.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
+        if context.scanner.adds_in_binary(&change.content, &base) {
+            found.insert(context.scanner.redact(&shown::path(&change.path)).into_owned());
+        }
+    }
+    Ok(found)
 }

@@ -372,7 +372,15 @@ mod tests {
         ] {
             assert_eq!(header("https://github.com", url), None, "{url}");
         }
-        assert!(Credential::new("http://github.com", SecretString::from("x")).is_err());
+        for host in [
+            "http://github.com",
+            "http://evillocalhost",
+            "http://x.localhost",
+            "http://localhost.example.com",
+            "http://127.0.0.1.example.com",
+        ] {
+            assert!(Credential::new(host, SecretString::from("x")).is_err(), "{host}");
+        }
     }
 
     #[test]

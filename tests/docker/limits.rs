@@ -98,6 +98,20 @@ async fn sleep_is_running(installation: &Installation, id: &str) {
 }
 
 #[tokio::test]
+async fn r_ex_7_a_container_runs_two_thousand_commands_and_no_more() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let sandbox = resolver(&sandboxes).await;
+    for _ in 0..2_000 {
+        sandbox.run("exit", LIMITS).await.unwrap();
+    }
+    let error = sandbox.run("exit", LIMITS).await.unwrap_err();
+    assert_eq!(error.to_string(), "the sandbox has used up its 2000 commands; no further command runs in it");
+    sandboxes.close().await;
+}
+
+#[tokio::test]
 async fn r_ex_6_a_supervisor_that_does_not_answer_in_time_is_killed_with_its_container() {
     needs_engine!();
     let installation = Installation::new().await;

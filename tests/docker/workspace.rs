@@ -1,12 +1,13 @@
 //! The workspace: what it holds, who may write to it, how long it lives.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use acquire::{
     domain::{AgentName, TreeChanges},
     method::ports::{Access, CommandExit, ListedKind, SandboxError, Sandboxes, Since},
     sandbox::docker::DockerSettings,
 };
+use bollard::{exec::StartExecOptions, models::ExecConfig};
 
 use crate::{
     needs_engine,
@@ -24,6 +25,33 @@ async fn decision_3_each_workspace_holds_the_tree_and_belongs_to_the_user_inside
         assert_eq!(output(sandbox, "pwd; ./run.sh; cat README.md").await, "/workspace\nrun\n# Example\n");
         assert_eq!(output(sandbox, "id -u; stat -c %u:%g . README.md").await, "1000\n1000:1000\n1000:1000\n");
     }
+    sandboxes.close().await;
+    installation.nothing_is_left().await;
+}
+
+/// No process of a command is left when a sandbox is frozen (R-EX-3), so this one comes from the engine.
+#[tokio::test]
+async fn s_20_freezing_ends_whatever_process_there_is() {
+    needs_engine!();
+    let installation = Installation::new().await;
+    let sandboxes = installation.start(installation.run()).await.unwrap();
+    let sandbox = resolver(&sandboxes).await;
+    let (docker, container) = (&installation.docker, installation.container("resolver").await);
+    let config =
+        ExecConfig { cmd: Some(["sleep", "1000"].map(str::to_owned).to_vec()), ..ExecConfig::default() };
+    let started = docker.create_exec(&container, config).await.unwrap().id;
+    let detached = StartExecOptions { detach: true, ..StartExecOptions::default() };
+    docker.start_exec(&started, Some(detached)).await.unwrap();
+    let is_running = async || docker.inspect_exec(&started).await.unwrap().running.unwrap();
+    assert!(is_running().await);
+    sandbox.freeze().await.unwrap();
+    // The kernel has killed it by now; the engine learns of it a moment later.
+    let gone = async {
+        while is_running().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it lives on in a frozen sandbox");
     sandboxes.close().await;
     installation.nothing_is_left().await;
 }

@@ -161,6 +161,33 @@ async fn s_25_names_that_are_not_utf_8_stay_and_the_patch_applies_beside_them() 
     assert_round_trip(&project, &patch);
 }
 
+/// What the scanner of secrets relies on: whatever holds no NUL can be read in the diff (S-33).
+#[tokio::test]
+async fn s_33_a_diff_shows_every_file_without_a_nul_as_lines() {
+    let project = Project::new();
+    let odd: Vec<u8> = (1..=255).collect();
+    project
+        .write(".gitattributes", "* binary\n*.txt -diff\n")
+        .write("old.txt", &odd)
+        .write("image.png", "not really")
+        .commit("one");
+    let cache = Cache::new();
+    let tree = cache.tree(&project, "trunk").await;
+    let long = vec![b'x'; 9_000_000];
+    for (path, content) in [
+        ("old.txt", [&odd[..], b"\nadded line\n"].concat()),
+        ("image.png", b"added line\n".to_vec()),
+        ("new.bin", [&odd[..], b"\nadded line\n"].concat()),
+        ("bom.txt", b"\xff\xfeadded line\n".to_vec()),
+        ("long", [&long[..], b"\nadded line\n"].concat()),
+        (".gitattributes", b"* -diff -text\nadded line\n".to_vec()),
+    ] {
+        let changes = TreeChanges { changed: vec![file(path, content)], removed: vec![] };
+        let diff = tree.build_patch(changes).await.unwrap().diff;
+        assert!(diff.windows(11).any(|window| window == b"added line\n"), "{path}");
+    }
+}
+
 /// The gate has refused these before; the tree is defended once more.
 #[tokio::test]
 async fn s_22_names_that_leave_the_tree_are_refused_when_it_is_built() {

@@ -1,6 +1,6 @@
 //! Pushing one branch to the real `git http-backend` (S-56).
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use acquire::{
     domain::CommitId,
@@ -106,6 +106,29 @@ async fn s_56_a_push_without_the_right_to_is_told() {
     stage.server.answer(Answer::GitFor("another"));
     let told = stage.mirror.push(&stage.commit, "acquire/issue-1").await.unwrap_err();
     assert!(matches!(told, PushError::Source(SourceError::Authentication(_))), "{told:?}");
+}
+
+#[tokio::test]
+async fn s_55_a_push_has_limits_on_silence_and_time() {
+    let stage = Stage::set().await;
+    // Long enough for the server to answer when the mirrors are opened.
+    let short = Duration::from_secs(2);
+    let settings =
+        || Settings { credential: Some(credential(&stage.server, "writes")), ..stage.cache.settings() };
+    let open =
+        async |settings| Mirror::open(Source::parse(&stage.server.url()).unwrap(), settings).await.unwrap();
+    let silence = open(Settings { max_silence: short, ..settings() }).await;
+    let time = open(Settings { max_time: short, ..settings() }).await;
+    stage.server.answer(Answer::Silence);
+    let told = async |mirror: &Mirror| {
+        let pushed = mirror.push(&stage.commit, "acquire/issue-1");
+        let told = tokio::time::timeout(Duration::from_secs(60), pushed).await.expect("no limit held");
+        let Err(PushError::Source(SourceError::Limit(text))) = told else { panic!("{told:?}") };
+        text
+    };
+    let (silence, time) = tokio::join!(told(&silence), told(&time));
+    assert!(silence.contains("silent for 2 s"), "{silence}");
+    assert!(time.contains("longer than the limit of 2 s"), "{time}");
 }
 
 #[tokio::test]

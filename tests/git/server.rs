@@ -27,6 +27,8 @@ pub enum Answer {
     Endless,
     /// What git says to the listing, then a byte at a time, for ever.
     Drip,
+    /// What git says to the listing, then this pack, whatever was asked for.
+    Pack(Arc<Vec<u8>>),
 }
 
 /// A request as it came.
@@ -137,16 +139,27 @@ fn serve(
         }
         Answer::Endless if !request.is_listing() => pack_without_end(stream, &[0; 60_000]),
         Answer::Drip if !request.is_listing() => pack_without_end(stream, b""),
+        Answer::Pack(pack) if !request.is_listing() => whole_pack(stream, &pack),
         _ => backend(stream, &request, &content_type, &body, git_dir),
     }
+}
+
+const BEGINNING: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/x-git-upload-pack-result\r\nconnection: close\r\n\r\n0008NAK\n";
+
+fn whole_pack(mut stream: &TcpStream, pack: &[u8]) -> std::io::Result<()> {
+    stream.write_all(BEGINNING)?;
+    for part in pack.chunks(60_000) {
+        write!(stream, "{:04x}\x01", 5 + part.len())?;
+        stream.write_all(part)?;
+    }
+    stream.write_all(b"0000")
 }
 
 /// A valid beginning of a fetch's answer, then `filler` in progress messages until the client hangs up; an
 /// empty filler sends a short message every 20 ms.
 fn pack_without_end(mut stream: &TcpStream, filler: &[u8]) -> std::io::Result<()> {
-    stream.write_all(
-        b"HTTP/1.1 200 OK\r\ncontent-type: application/x-git-upload-pack-result\r\nconnection: close\r\n\r\n0008NAK\n",
-    )?;
+    stream.write_all(BEGINNING)?;
     loop {
         write!(stream, "{:04x}\x02", 5 + filler.len().max(1))?;
         if filler.is_empty() {

@@ -1,6 +1,14 @@
 //! Repositories over http, from the real `git http-backend`.
 
-use std::{fs, num::NonZeroU16, path::Path, process::Command, time::Duration};
+use std::{
+    fs,
+    io::Write as _,
+    num::NonZeroU16,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 
 use acquire::{
     domain::CommitId,
@@ -234,6 +242,53 @@ async fn s_55_a_transfer_has_limits_on_size_time_and_silence() {
     streamed(&open(&server, cache.settings()).await.unwrap().at(None).await.unwrap()).await;
 }
 
+/// A pack of a few kilobytes with 1.7 GB in it: 100 deltas against one blob of zeros.
+fn slow_pack() -> Vec<u8> {
+    const SIZE: usize = 0xFF_FFFF;
+    // Seven bits a byte, the lowest first; all but the last byte have the highest bit set.
+    fn number(mut value: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while value > 0x7f {
+            bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        [bytes, vec![value as u8]].concat()
+    }
+    // The type stands in three bits between the lowest four of the size and the others.
+    let entry = |kind: u8, base: &[u8], content: &[u8]| {
+        let first = 0x80 | kind << 4 | (content.len() & 0xf) as u8;
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        zlib.write_all(content).unwrap();
+        [&[first], &number(content.len() >> 4)[..], base, &zlib.finish().unwrap()].concat()
+    };
+    let zeros = vec![0; SIZE];
+    let base = git2::Oid::hash_object(git2::ObjectType::Blob, &zeros).unwrap();
+    let mut pack =
+        [&b"PACK"[..], &2u32.to_be_bytes(), &101u32.to_be_bytes(), &entry(3, b"", &zeros)].concat();
+    for end in 1..=100u8 {
+        // Everything is copied, and one byte added.
+        let delta = [&number(SIZE)[..], &number(SIZE + 1), &[0xf0, 0xff, 0xff, 0xff, 1, end]].concat();
+        pack.extend(entry(7, base.as_bytes(), &delta));
+    }
+    let mut sum = Command::new("sha1sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    sum.stdin.take().unwrap().write_all(&pack).unwrap();
+    let said = sum.wait_with_output().unwrap().stdout;
+    pack.extend(hex::decode(&said[..40]).unwrap());
+    pack
+}
+
+#[tokio::test]
+async fn s_55_a_small_pack_that_takes_long_to_index_ends_at_the_limit_on_time() {
+    let project = project();
+    let server = serve(&project);
+    server.answer(Answer::Pack(Arc::new(slow_pack())));
+    let cache = Cache::new();
+    // The pack is there long before; should it not be, the limit is met all the same.
+    let settings = Settings { max_time: Duration::from_millis(500), ..cache.settings() };
+    let told = open(&server, settings).await.unwrap_err();
+    assert!(matches!(&told, SourceError::Limit(text) if text.contains("limit of 0.5 s")), "{told:?}");
+}
+
 #[tokio::test]
 async fn s_55_a_transfer_that_nobody_waits_for_ends() {
     let project = project();
@@ -254,6 +309,11 @@ async fn s_55_a_transfer_that_nobody_waits_for_ends() {
 #[tokio::test]
 async fn s_58_depth_cuts_the_history_that_is_fetched() {
     let project = project();
+    project.git(&["checkout", "--quiet", "-b", "long"]);
+    for number in 0..5 {
+        project.write("long", number.to_string()).commit("on the long branch");
+    }
+    project.git(&["checkout", "--quiet", "trunk"]);
     let server = serve(&project);
     let cache = Cache::new();
     let shallow = Settings { depth: NonZeroU16::new(1), ..cache.settings() };
@@ -265,6 +325,8 @@ async fn s_58_depth_cuts_the_history_that_is_fetched() {
         Some("git history is cut off: the source is a shallow clone")
     );
     workspace.git(&["fsck", "--strict"]);
+    // Other branches come with a request of their own, which is cut as well.
+    assert_eq!(git(&cache.only_mirror(), &["rev-list", "--count", "long"]), "1");
     // A later fetch into it works as well.
     project.write("a", "4").commit("four");
     let workspace = Workspace::fill(&open_tree().await, 1 << 20).await;

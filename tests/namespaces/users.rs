@@ -40,6 +40,34 @@ async fn no_process_of_a_sandbox_is_root_inside_or_outside() {
     sandboxes.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn s_10_the_environment_inside_is_a_short_list_and_the_launchers_is_empty() {
+    let base = tempfile::tempdir().unwrap();
+    let sandboxes = example(base.path(), Settings::default()).await;
+    let sandbox = resolver(&sandboxes).await;
+    // What the shell was given; it adds some of its own.
+    let given = output(&*sandbox, "tr '\\0' '\\n' < /proc/$$/environ | sort").await;
+    let lines: Vec<&str> = given.lines().filter(|line| !line.starts_with("PATH=")).collect();
+    assert_eq!(lines, ["CI=true", "HOME=/tmp/home", "PAGER=cat", "TMPDIR=/tmp"]);
+    let path = output(&*sandbox, "echo $PATH").await;
+    assert_eq!(
+        path.trim_start_matches("/opt/rust/bin:"),
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    );
+    // Nothing that a process could find in its ancestors, however it got at them.
+    let launchers: Vec<i32> = processes_of(base.path())
+        .into_iter()
+        .filter(|(_, line)| line.contains("\0launch-sandbox\0"))
+        .map(|(pid, _)| pid)
+        .collect();
+    assert!(!launchers.is_empty());
+    for pid in launchers {
+        // Not shown where it is not empty: it is the host's.
+        assert!(fs::read(format!("/proc/{pid}/environ")).unwrap().is_empty(), "{pid}");
+    }
+    sandboxes.close().await;
+}
+
 /// Runs this whole binary again as somebody else.
 #[test]
 fn an_ordinary_user_gets_the_same_sandbox_as_root() {

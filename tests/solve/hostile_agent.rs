@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     project::{Ended, Project},
     script::{Model, Reply, Script, Who, all_text, bash, submit},
-    story::{Q1, script},
+    story::{Q1, Q2, script},
 };
 
 fn done() -> Reply {
@@ -152,37 +152,62 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
 async fn s_33_a_secret_stands_nowhere_in_what_a_run_leaves() {
     // Put together here, so that no scanner takes this file for a leak.
     let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
-    let live = format!("live-{}", "k7Q9".repeat(6));
+    let own = |name: &str| format!("{name}-{}", "k7Q9".repeat(6));
+    // Of no known format: they are known because this process holds them.
+    let [live, answerer, resolver, github] = ["live", "answerer", "resolver", "github"].map(own);
     let spelled = STANDARD.encode(&live);
-    let said = format!("It logs in with {token}, {live} and {spelled}.");
+    let said = format!("It logs in with {token}, {live}, {answerer}, {resolver}, {github} and {spelled}.");
     let mut leaking = script();
     leaking.answerers.insert(
         Q1.into(),
         vec![
-            bash(&format!("echo '{token}'; echo '{live}' >&2")),
+            bash(&format!("echo '{token} {answerer} {github}'; echo '{live} {resolver}' >&2")),
             submit(json!({"answer": said, "citations": [], "gaps": [format!("Whether {token} is used.")]})),
         ],
     );
     leaking.resolver = vec![
         bash(&format!(
-            "printf 'TOKEN = \"{token}\"\\nKEY = \"{live}\"\\n' > settings.py; echo {spelled} > key.txt"
+            "printf 'TOKEN = \"{token}\"\nKEY = \"{live}\"\n' > settings.py; echo {spelled} > key.txt
+             echo {answerer} > answerer.txt; echo {resolver} > resolver.txt; echo {github} > github.txt
+             (cat settings.py; printf '\\0') > binary.py
+             for order in le be; do iconv -t utf-16$order settings.py > $order.txt; done"
         )),
-        bash("cat settings.py key.txt"),
+        bash("cat settings.py *.txt"),
         submit(json!({"summary": said, "used_answers": ["q1"], "leave_out": []})),
     ];
     let project = Project::new();
     let model = Model::start(leaking).await;
     let mut command = project.acquire(&model);
-    command.env("ACQUIRE_MODEL__API_KEY", &live).args(["--sandbox", "namespaces"]);
+    command
+        .env("ACQUIRE_MODEL__API_KEY", &live)
+        .env("ACQUIRE_MODEL__ANSWERER__API_KEY", &answerer)
+        .env("ACQUIRE_MODEL__RESOLVER__API_KEY", &resolver)
+        .env("GITHUB_TOKEN", &github)
+        .args(["--sandbox", "namespaces", "--record"])
+        .arg(project.path("replies.jsonl"));
     let ended = project.end(&mut command).await;
     ended.assert_code(0);
 
     let run = project.run_json();
     assert_eq!((&run["outcome"], run.get("patch")), (&json!("no_patch"), None));
     let told = project.read("pull-request.md");
-    assert!(told.contains("there is a secret in it") && told.contains("- `settings.py`"), "{told}");
-    let secrets = [token, live, spelled];
-    for path in walk(&project.path("out")) {
+    assert!(told.contains("there is a secret in it"), "{told}");
+    for file in [
+        "answerer.txt",
+        "be.txt",
+        "binary.py",
+        "github.txt",
+        "key.txt",
+        "le.txt",
+        "resolver.txt",
+        "settings.py",
+    ] {
+        assert!(told.contains(&format!("- `{file}`")), "{file}: {told}");
+    }
+    let secrets = [token, live, answerer, resolver, github, spelled];
+    let recording = project.path("replies.jsonl");
+    assert!(fs::read_to_string(&recording).unwrap().contains("It logs in with [redacted: "));
+    for path in walk(&project.path("out")).into_iter().chain([recording]) {
         assert!(!path.ends_with("patch.diff") && !path.ends_with("patch.partial.diff"));
         let content = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
         for secret in &secrets {
@@ -199,6 +224,24 @@ async fn s_33_a_secret_stands_nowhere_in_what_a_run_leaves() {
     // A run that is read back says the same.
     project.end(&mut project.resume(&model)).await.assert_code(0);
     assert_eq!(project.read("pull-request.md"), told);
+}
+
+#[tokio::test]
+async fn s_33_a_secret_in_a_binary_file_alone_keeps_the_patch_back_unless_the_base_has_it() {
+    let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let old = format!("\0\x01 {token}\n");
+    for (command, files) in [
+        ("cp old.bin new.bin".to_owned(), None),
+        (format!("echo {token} > was.bin"), None),
+        ("echo more >> old.bin".to_owned(), Some(json!(["old.bin"]))),
+    ] {
+        let project = Project::with(&[("old.bin", old.as_bytes()), ("was.bin", b"\0")]);
+        let (_, ended) = observed(&project, "namespaces", resolver(&[&command])).await;
+        ended.assert_code(0);
+        let patch = project.run_json().get("patch").map(|patch| patch["files"].clone());
+        assert_eq!(patch, files, "{command}");
+        assert_eq!(project.read("pull-request.md").contains("there is a secret in it"), files.is_none());
+    }
 }
 
 #[tokio::test]
@@ -229,6 +272,67 @@ async fn s_06_an_issue_cannot_close_its_fence() {
         assert!(after.contains(&format!("----- end issue {own} -----")), "{who:?}");
         assert!(!text.contains("hidden: obey") && !text.contains(['\u{202E}', '\u{E0041}']), "{who:?}");
     }
+}
+
+/// What of a text stands in no fence.
+fn unfenced(text: &str) -> String {
+    let mut open: Option<String> = None;
+    let mut outside = Vec::new();
+    for line in text.lines() {
+        match &open {
+            None if is_fence(line) => open = Some(line.replace("begin", "end")),
+            None => outside.push(line),
+            Some(end) if end == line => open = None,
+            Some(_) => {}
+        }
+    }
+    assert_eq!(open, None, "a fence is open to the end: {text}");
+    outside.join("\n")
+}
+
+#[tokio::test]
+async fn s_06_what_others_wrote_stands_in_fences_of_user_messages_alone() {
+    let title = "total fails on an item without a price";
+    let (answers, gap) =
+        (["`total` reads `item['price']` without", "`Store.save` writes the file"], "looked with grep");
+    let written = [&[title, "raises KeyError", Q1, Q2, gap], &answers[..]].concat();
+    let project = Project::new();
+    let model = Model::start(script()).await;
+    project.end(project.acquire(&model).args(["--sandbox", "namespaces"])).await.assert_code(0);
+    let mut fenced = Vec::new();
+    for (who, request) in model.requests() {
+        let message = |number: usize| request["messages"][number]["content"].as_str().unwrap();
+        let (system, task) = (message(0), message(1));
+        let outside = unfenced(task);
+        for text in &written {
+            assert!(
+                !system.contains(text) && !outside.contains(text),
+                "{who:?}: {text:?}: {system}\n{outside}"
+            );
+        }
+        fenced.push((who, written.iter().filter(|text| task.contains(**text)).count()));
+    }
+    // They are there, and so would be seen outside: the issue, one's own question, all knowledge.
+    fenced.dedup();
+    let count = |wanted: &Who| fenced.iter().find(|(who, _)| who == wanted).unwrap().1;
+    assert_eq!(count(&Who::Questioner), 2);
+    assert_eq!((count(&Who::Answerer(Q1.into())), count(&Who::Answerer(Q2.into()))), (3, 3));
+    assert_eq!(count(&Who::Resolver), written.len());
+}
+
+#[tokio::test]
+async fn s_06_no_two_runs_have_the_same_fence() {
+    let mut fences = Vec::new();
+    for _ in 0..2 {
+        let (project, script) = (Project::new(), resolver(&[]));
+        let model = Model::start(script).await;
+        let mut command = project.acquire(&model);
+        project.end(command.args(["--questions", "0", "--sandbox", "namespaces"])).await.assert_code(0);
+        let request = model.requests_of(&Who::Resolver).remove(0);
+        let task = request["messages"][1]["content"].as_str().unwrap().to_owned();
+        fences.push(task.lines().find(|line| is_fence(line)).unwrap().to_owned());
+    }
+    assert_ne!(fences[0], fences[1]);
 }
 
 fn is_fence(line: &str) -> bool {

@@ -1,6 +1,6 @@
 //! What a user can get wrong: told before anything is paid, with what, where, and what to do.
 
-use std::fs;
+use std::{fs, io::Write as _};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -73,6 +73,21 @@ async fn an_issue_that_cannot_be_worked_on() {
     assert_snapshot!(refused(&project, as_it_is).await, @"Failed (issue_unreadable): DIR/issue.md: the issue file cannot be read: No such file or directory (os error 2). Give a text file to --issue-file");
     fs::create_dir(project.path("issue.md")).unwrap();
     assert_snapshot!(refused(&project, as_it_is).await, @"Failed (issue_unreadable): DIR/issue.md: the issue file cannot be read: Is a directory (os error 21). Give a text file to --issue-file");
+}
+
+#[tokio::test]
+async fn s_07_of_an_issue_file_without_end_no_more_is_read_than_one_may_have() {
+    let project = Project::new();
+    let pipe = project.path("issue.md");
+    fs::remove_file(&pipe).unwrap();
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // A pipe has no size that could be looked at first. Whoever reads it all ends, too, but hears 64 MB.
+    let writer = std::thread::spawn(move || {
+        let mut pipe = fs::OpenOptions::new().write(true).open(pipe).unwrap();
+        (0..1_000).try_for_each(|_| pipe.write_all(&[b'a'; 64_000]))
+    });
+    assert_snapshot!(refused(&project, as_it_is).await, @"Failed (issue_too_large): DIR/issue.md: the issue file has 1000001 bytes, more than the 1000000 that are read. Shorten it to what the problem needs");
+    assert_eq!(writer.join().unwrap().unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
 }
 
 #[tokio::test]

@@ -57,6 +57,17 @@ fn s_21_only_files_and_within_limits() {
     let error = |listed: &[Listed]| select(listed, &base(&["x", "y"]), &[], &[], &limits).unwrap_err();
     insta::assert_snapshot!(error(&[sized("a", 90), sized("b", 90)]), @"the changed files have 180 bytes, more than the 150 bytes that a patch may have");
     insta::assert_snapshot!(error(&["a", "b", "c", "d"].map(changed)), @"4 entries of the workspace changed, more than the 3 that a patch may have");
+    let gone =
+        select(&["c", "d", "e", "f"].map(removed), &base(&["a", "b", "c", "d", "e", "f"]), &[], &[], &limits);
+    assert_eq!(gone, Err(HarvestError::TooManyEntries { count: 4, limit: 3 }));
+    let mixed = select(
+        &[changed("a"), changed("b"), removed("x"), removed("y")],
+        &base(&["x", "y"]),
+        &[],
+        &[],
+        &limits,
+    );
+    assert_eq!(mixed, Err(HarvestError::TooManyEntries { count: 4, limit: 3 }));
     insta::assert_snapshot!(error(&["x", "y"].map(removed)), @"every file of the repository was removed, and nothing put in its place");
     assert!(select(&[removed("x")], &base(&["x", "y"]), &[], &[], &limits).is_ok());
 }

@@ -90,6 +90,27 @@ fn s_05_hidden_elements_and_attributes_go() {
 }
 
 #[test]
+fn s_05_no_element_that_is_never_shown_and_no_style_that_hides_keeps_its_words() {
+    for name in [
+        "applet", "audio", "canvas", "datalist", "embed", "head", "iframe", "math", "noembed", "noframes",
+        "noscript", "object", "script", "select", "style", "svg", "template", "title",
+    ] {
+        // One has no content; its words can only stand in its attributes.
+        let inside =
+            if name == "embed" { "<embed alt=\"do this\">" } else { &format!("<{name}>do this</{name}>") };
+        for text in [format!("a {inside} b"), format!("a {} b", inside.to_uppercase())] {
+            assert_eq!(clean(&text), "a  b", "{text}");
+        }
+    }
+    for style in ["display:none", "visibility:hidden", "visibility:collapse", "opacity:0", "font-size:0"] {
+        let spread = style.replace(':', " :\t").to_uppercase();
+        for style in [style.to_owned(), format!("color:red; {spread} ;")] {
+            assert_eq!(clean(&format!("a <i style=\"{style}\">do this</i> b")), "a  b", "{style}");
+        }
+    }
+}
+
+#[test]
 fn s_05_definitions_and_cells_that_are_shown_nowhere_go() {
     for (text, expected) in [
         ("a\n\n[//]: # (do this)\n\nb", "a\n\n\n\nb"),

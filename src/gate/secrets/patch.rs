@@ -21,8 +21,8 @@ struct Added {
 }
 
 impl Scanner {
-    /// Scans a diff in git's format. Content of binary files is encoded there and not seen: scan such files
-    /// as they are.
+    /// Scans a diff in git's format. Content of binary files is encoded there and not seen: for that there is
+    /// [`Scanner::adds_in_binary`].
     pub fn scan_patch(&self, diff: &[u8]) -> Vec<PatchFinding> {
         let mut found = Vec::new();
         let mut path = String::new();

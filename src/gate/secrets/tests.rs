@@ -233,6 +233,37 @@ fn s_33_in_a_diff_added_lines_and_names_count() {
 }
 
 #[test]
+fn s_33_a_binary_file_is_scanned_whole_and_in_utf_16_for_what_its_base_has_not() {
+    let scanner = scanner(&["a-live-secret"]);
+    let wide =
+        |text: &str, order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<_>>();
+    let mut secrets: Vec<String> = tokens().into_iter().map(|(_, token)| token).collect();
+    secrets.extend([private_key(""), "a-live-secret".to_owned()]);
+    for secret in &secrets {
+        let text = format!("x = \"{secret}\"\n");
+        let [little, big] = [wide(&text, u16::to_le_bytes), wide(&text, u16::to_be_bytes)];
+        let bare = wide(secret, u16::to_be_bytes);
+        let plain = format!("{text}\0").into_bytes();
+        for content in [&plain, &little, &big, &bare] {
+            let later = [content, &b"\x01\x80 more"[..]].concat();
+            for content in [content, &later, &[b"\xff\0\x01", &content[..]].concat()] {
+                assert!(scanner.adds_in_binary(content, b""), "{secret}");
+                assert!(scanner.adds_in_binary(content, b"\0 another file"), "{secret}");
+            }
+            assert!(!scanner.adds_in_binary(&later, content), "{secret} was there before");
+        }
+        // A binary file that becomes text is still encoded in the diff.
+        assert!(scanner.adds_in_binary(text.as_bytes(), b"\0"));
+        // Of text, the diff shows what is new.
+        assert!(!scanner.adds_in_binary(text.as_bytes(), b"x = 1\n"));
+    }
+    let two = format!("{}\0{}", secrets[0], secrets[1]);
+    assert!(scanner.adds_in_binary(two.as_bytes(), format!("\0{}", secrets[0]).as_bytes()));
+    assert!(!scanner.adds_in_binary(b"", two.as_bytes()));
+    assert!(!scanner.adds_in_binary(b"\0\x01 nothing secret", b""));
+}
+
+#[test]
 fn s_33_ten_megabytes_take_seconds() {
     let scanner = scanner(&["a-live-secret-of-ours"]);
     for part in [
@@ -245,7 +276,7 @@ fn s_33_ten_megabytes_take_seconds() {
     ] {
         let text = part.repeat(10_000_000 / part.len());
         let start = Instant::now();
-        scanner.scan(text.as_bytes());
+        scanner.adds_in_binary(format!("{text}\0").as_bytes(), b"");
         assert!(start.elapsed() < Duration::from_secs(60), "{part:?} took {:?}", start.elapsed());
     }
 }
@@ -268,5 +299,6 @@ proptest! {
         let scanner = scanner(&["a-live-secret"]);
         scanner.scan(&bytes);
         scanner.scan_patch(&bytes);
+        scanner.adds_in_binary(&bytes, &bytes);
     }
 }

@@ -92,10 +92,31 @@ async fn r_ex_7_commands_output_and_wall_clock_are_budgets() {
     run.unwrap();
     used_up(session.run("true", LIMITS).await.unwrap_err(), "1000 bytes of output");
 
+    // What a command printed before it was killed counts as well, kept or not.
+    let (session, mut player) = self::session().await;
+    let session = session.with_budget(budget.clone());
+    let (run, ()) = tokio::join!(session.run("yes", LIMITS), async {
+        player.hear().await;
+        let Reply::Outcome(late) = outcome(b"y", 998) else { unreachable!("it is one") };
+        player
+            .say(Reply::Outcome(wire::Outcome { exit: wire::Exit::TimedOut, tail: b"y".to_vec(), ..late }))
+            .await;
+    });
+    assert_eq!(run.unwrap().exit, CommandExit::TimedOut);
+    used_up(session.run("true", LIMITS).await.unwrap_err(), "1000 bytes of output");
+
     let (session, _player) = self::session().await;
     let session = session.with_budget(budget.clone());
     tokio::time::advance(Duration::from_secs(budget.seconds)).await;
     used_up(session.run("true", LIMITS).await.unwrap_err(), "3600 s");
+}
+
+#[tokio::test]
+async fn r_ex_7_a_sandbox_has_the_default_budget_unless_it_is_given_another() {
+    let default = CommandBudget { commands: 2_000, output_bytes: 68_719_476_736, seconds: 7_200 };
+    assert_eq!(CommandBudget::default(), default);
+    assert_eq!(session().await.0.budget, default);
+    assert_eq!(crate::sandbox::namespaces::Settings::default().budget, default);
 }
 
 #[tokio::test]

@@ -118,6 +118,10 @@ attempt("limit its memory", lambda: resource.prlimit(1, resource.RLIMIT_AS, (0, 
 attempt("starve it", lambda: os.setpriority(os.PRIO_PROCESS, 1, 19))
 attempt("starve its user", lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19))
 attempt("make it idle", lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)))
+attempt("make it idle in another way", lambda: os.sched_setparam(1, os.sched_param(0)))
+attempt("bind it to a processor", lambda: os.sched_setaffinity(1, {min(os.sched_getaffinity(0))}))
+attributes = ctypes.create_string_buffer(struct.pack("<IIQiIQQQ", 48, 0, 0, 0, 0, 0, 0, 0))
+attempt("set its attributes", lambda: call({"x86_64": 314, "aarch64": 274}[os.uname().machine], 1, attributes, 0))
 attempt("take a descriptor", lambda: call(438, os.pidfd_open(1), 1, 0))
 print("tried")
 for number in set(signal.valid_signals()) - {signal.SIGCHLD}:

@@ -62,8 +62,10 @@ pub async fn s_10_nothing_of_the_host_is_found_inside(sandboxes: &dyn Sandboxes)
         std::fs::write(place.path(), &word).unwrap();
     }
     assert!(!places.is_empty());
-    // SAFETY: no other thread of a test touches this variable, and glibc guards the rest.
-    unsafe { std::env::set_var("ACQUIRE_MODEL__API_KEY", &word) };
+    for name in PLANTED {
+        // SAFETY: no other thread of a test touches these variables, and glibc guards the rest.
+        unsafe { std::env::set_var(name, &word) };
+    }
     for sandbox in [answerer(sandboxes).await, resolver(sandboxes).await] {
         let reversed: String = word.chars().rev().collect();
         let search = format!("python3 - {reversed} {born} <<'EOF_OF_SCRIPT'\n{SEARCH}\nEOF_OF_SCRIPT");
@@ -80,9 +82,14 @@ pub async fn s_10_nothing_of_the_host_is_found_inside(sandboxes: &dyn Sandboxes)
         );
         assert_eq!(output(&*sandbox, "env | grep -ci ACQUIRE; true").await, "0");
     }
-    // SAFETY: as above.
-    unsafe { std::env::remove_var("ACQUIRE_MODEL__API_KEY") };
+    for name in PLANTED {
+        // SAFETY: as above.
+        unsafe { std::env::remove_var(name) };
+    }
 }
+
+/// Variables of the host that hold secrets, and one of no known name.
+const PLANTED: [&str; 4] = ["ACQUIRE_MODEL__API_KEY", "GITHUB_TOKEN", "OPENAI_API_KEY", "SOME_CANARY"];
 
 fn random_number() -> u128 {
     let mut bytes = [0; 16];
@@ -153,7 +160,9 @@ calls = {
     "open_by_handle_at": (304, 265), "io_uring_setup": (425,) * 2, "io_uring_enter": (426,) * 2,
     "io_uring_register": (427,) * 2, "open_tree": (428,) * 2, "move_mount": (429,) * 2, "fsopen": (430,) * 2,
     "fsconfig": (431,) * 2, "fsmount": (432,) * 2, "fspick": (433,) * 2, "mount_setattr": (442,) * 2,
-    "pidfd_getfd": (438,) * 2, "clone3": (435,) * 2,
+    "pidfd_getfd": (438,) * 2, "clone3": (435,) * 2, "process_madvise": (440,) * 2,
+    "process_mrelease": (448,) * 2, "open_tree_attr": (467,) * 2, "kcmp": (312, 272),
+    "migrate_pages": (256, 238), "move_pages": (279, 239), "fanotify_init": (300, 262),
 }
 EPERM, EACCES, ENOSYS = 1, 13, 38
 for name, numbers in calls.items():
