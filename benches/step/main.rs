@@ -21,6 +21,8 @@ use rows::{Row, rounded};
 const ROUNDS: u32 = 20;
 const STEPS_A_ROUND: u32 = 10;
 const WARM_UP: u32 = 5;
+/// Between rounds, so that neither pays for what the engine still has to tidy up after the other.
+const REST: Duration = Duration::from_millis(500);
 /// Both agents are started with these.
 const SYSTEM: &str = "You are a careful engineer. Use the tool to run commands.";
 const TASK: &str = "Find out what `true` does.";
@@ -66,8 +68,10 @@ async fn take_turns(
         peer.steps(WARM_UP).await?;
     }
     for _ in 0..ROUNDS {
+        tokio::time::sleep(REST).await;
         our_steps.extend(ours.steps(STEPS_A_ROUND).await.context("our step")?);
         if let (Ok(peer), Ok(steps)) = (&mut *peer, &mut peer_steps) {
+            tokio::time::sleep(REST).await;
             steps.extend(peer.steps(STEPS_A_ROUND).await.context("the peer's step")?);
         }
     }
