@@ -55,6 +55,16 @@ class File:
     def quote_stands(self, quote: str, start: int, end: int) -> bool:
         return fold(quote) in fold("\n".join(self.lines[start - 1 : end]))
 
+    def shows(self, shown: str, claimed: str, start: int, end: int) -> bool:
+        """Whether `shown` are whole lines of the range; of very long lines, what was claimed on one line."""
+        if not self.quote_stands(shown, start, end):
+            return False
+        lines = [line.removesuffix("\r") for line in self.lines[start - 1 : end]]
+        count = shown.count("\n") + 1
+        if any(lines[at : at + count] == shown.split("\n") for at in range(len(lines) - count + 1)):
+            return True
+        return shown == fold(claimed) and any(len(line.encode()) > 1_000 for line in lines)
+
     def quote_places(self, quote: str) -> set[tuple[int, int]]:
         """First and last line of each place where it stands."""
         wanted = quote.split()
@@ -136,10 +146,12 @@ def judge(files: dict[str, File], claim: dict, verdict: dict) -> str | None:
     quote, symbol = verdict["quote"], verdict["symbol"]
     if quote is None and symbol is None:
         return "nothing stands beside the mark"
-    if quote is not None and not (quote == claim["quote"] and is_long_enough(quote)):
-        return "the quote is too short or another one"
-    if quote is not None and not file.quote_stands(quote, start, end):
-        return "the quote does not stand in the range"
+    if quote is not None and not is_long_enough(claim["quote"]):
+        return "the quote is too short"
+    if quote is not None and fold(claim["quote"]) not in fold(quote):
+        return "the quote is another one"
+    if quote is not None and not file.shows(quote, claim["quote"], start, end):
+        return "the quote does not stand in the range, or is not what the file's lines are"
     if symbol is not None and not any(start <= line <= end for line in file.symbol_lines(symbol, certain=False)):
         return "the symbol is neither defined nor called in the range"
     if verdict["check"] == "verified":
@@ -152,7 +164,7 @@ def judge_move(file: File, claim: dict, verdict: dict) -> str | None:
     claimed = (claim["start"], claim["end"])
     inside = lambda first, last: file.has_range(*claimed) and claimed[0] <= first and last <= claimed[1]
     if verdict["quote"] is not None:
-        found = file.quote_places(verdict["quote"])
+        found = file.quote_places(claim["quote"])
         if any(inside(*place) for place in found):
             return "it was not moved: the quote stands in the claimed range"
         if found == {(verdict["start"], verdict["end"])}:

@@ -50,6 +50,7 @@ pub struct Citation {
     pub path: String,
     pub start: u32,
     pub end: u32,
+    /// Where it was found, the file's own lines; otherwise as the model gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

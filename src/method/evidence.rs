@@ -6,7 +6,7 @@
 //! file; the range is then corrected. Everything else is *unverified*.
 //!
 //! Invariant: nothing false is shown beside a verified mark. Where only one of quote and symbol holds,
-//! the other is dropped from the citation.
+//! the other is dropped from the citation; and of a quote that holds, the file's own lines are shown.
 
 mod quote;
 mod symbol;
@@ -103,17 +103,17 @@ fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -
     let named = symbol.as_ref().map(|symbol| symbol.text);
 
     if let Some(cited) = cited {
-        let quoted = quote.as_ref().is_some_and(|quote| quote.stands_in(cited));
+        let quoted = quote.as_ref().and_then(|quote| Some(quote.own_text(cited, quote.place(cited)?)));
         let range = (claim.start, claim.end);
         let named = named.filter(|_| stands_in(range)).map(str::to_owned);
-        if quoted || named.is_some() {
+        if quoted.is_some() || named.is_some() {
             return found(claim, range, Check::Verified, quoted, named);
         }
     }
-    let quote_at = quote.map(|quote| quote.places(&lines, MAX_RANGE_LINES));
-    if let Some(&[at]) = quote_at.as_deref() {
+    let quote_at = quote.as_ref().map(|quote| quote.places(&lines, MAX_RANGE_LINES));
+    if let Some((quote, &[at])) = quote.as_ref().zip(quote_at.as_deref()) {
         let named = named.filter(|_| stands_in(at)).map(str::to_owned);
-        return found(claim, at, Check::Moved, true, named);
+        return found(claim, at, Check::Moved, Some(quote.own_text(&lines, at)), named);
     }
     if let Some(&[(first, last)]) = symbol_at.as_deref()
         && let Some((wanted, places)) = symbol.as_ref().zip(places)
@@ -125,7 +125,7 @@ fn look_up(claim: Claim, path: &RepoPath, bytes: &[u8], symbols: &dyn Symbols) -
         }
         let last = last.min(first + MAX_RANGE_LINES - 1);
         let named = named.map(str::to_owned);
-        return found(claim, (first, last), Check::Moved, false, named);
+        return found(claim, (first, last), Check::Moved, None, named);
     }
     let fault = match quote_at.iter().chain(&symbol_at).map(Vec::len).max() {
         None if cited.is_none() => Fault::BadRange,
@@ -143,8 +143,13 @@ fn cited_lines<'a, 'b>(claim: &Claim, lines: &'a [&'b str]) -> Option<&'a [&'b s
     (1..=MAX_RANGE_LINES as usize).contains(&cited.len()).then_some(cited)
 }
 
-fn found(claim: Claim, (start, end): Lines, check: Check, quoted: bool, symbol: Option<String>) -> Checked {
-    let quote = claim.quote.filter(|_| quoted);
+fn found(
+    claim: Claim,
+    (start, end): Lines,
+    check: Check,
+    quote: Option<String>,
+    symbol: Option<String>,
+) -> Checked {
     let citation = Citation { path: claim.path, start, end, quote, symbol, check, permalink: None };
     Checked { citation, fault: None }
 }
@@ -239,6 +244,31 @@ def close(handle):
         assert_eq!(
             lines(&ask(4, 6, Some("return os.open(path, os.O_RDONLY)"), None)),
             (Check::Verified, 4, 6)
+        );
+    }
+
+    #[test]
+    fn what_is_shown_of_a_quote_are_the_files_own_lines() {
+        let quote = |checked: Checked| checked.citation.quote.unwrap();
+        let own = "        return os.open(path,\n                       os.O_RDONLY)";
+        assert_eq!(quote(ask(4, 6, Some("os.open(path,\u{b}os.O_RDONLY"), None)), own, "within the range");
+        assert_eq!(quote(ask(1, 1, Some("return os.open(path, os.O_RDONLY)"), None)), own, "moved");
+        let file = "# return everything_is_allowed(user)\nif not is_valid_user(user):\n";
+        let shown = |file: &str, quote: &str| {
+            let claim =
+                Claim { path: "a.py".into(), start: 1, end: 1, quote: Some(quote.into()), symbol: None };
+            look_up(claim, &RepoPath::parse("a.py").unwrap(), file.as_bytes(), &Python)
+                .citation
+                .quote
+                .unwrap()
+        };
+        assert_eq!(shown(file, "return everything_is_allowed(user)"), "# return everything_is_allowed(user)");
+        assert_eq!(shown(file, "is_valid_user(user)"), "if not is_valid_user(user):");
+        let long = format!("x = [{}]", "12345, ".repeat(1_000));
+        assert_eq!(
+            shown(&long, "12345,\u{2028}12345,"),
+            "12345, 12345,",
+            "of a very long line, the quote alone"
         );
     }
 

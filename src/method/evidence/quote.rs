@@ -5,6 +5,8 @@ pub(super) struct Quote(String);
 
 /// Fewest characters in a quote that are not space, nor stand for bytes that are no text.
 const MIN_CHARS: usize = 12;
+/// Of longer lines, in bytes, only the quote is shown, on one line.
+const MAX_SHOWN_LINE: usize = 1_000;
 
 impl Quote {
     /// `None` for a quote that is too short to identify a place.
@@ -13,9 +15,19 @@ impl Quote {
         (solid >= MIN_CHARS).then(|| Self(text.split_whitespace().collect::<Vec<_>>().join(" ")))
     }
 
-    /// Whether it stands in these lines as a whole.
-    pub fn stands_in(&self, lines: &[&str]) -> bool {
-        Folded::of(lines).text.contains(&self.0)
+    /// First and last of these lines, counted from 1, between which it first stands as a whole.
+    pub fn place(&self, lines: &[&str]) -> Option<(u32, u32)> {
+        self.places(lines, u32::MAX).first().copied()
+    }
+
+    /// What those of `lines` say where it stands: whole lines, as the file has them. How a model broke, indented
+    /// and cut them could change what they mean, and is never shown.
+    pub fn own_text(&self, lines: &[&str], (first, last): (u32, u32)) -> String {
+        let own = &lines[first as usize - 1..last as usize];
+        if own.iter().any(|line| line.len() > MAX_SHOWN_LINE) {
+            return self.0.clone();
+        }
+        own.join("\n")
     }
 
     /// The first two places where it stands, as first and last lines counted from 1: whether there is exactly
