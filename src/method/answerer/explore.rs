@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     agent::{Exit, prompt},
-    domain::{AgentName, Answer, AnswerStatus, Check, Question},
+    domain::{AgentName, Answer, AnswerStatus, Check, Citation, Question},
     method::{
         context::{AgentReport, RunContext, RunError},
         evidence::{self, Checked, Claim, Fault},
@@ -117,6 +117,12 @@ enum Problem {
         end: u32,
         fault: Fault,
     },
+    /// The symbol stands there, the quote does not.
+    Quote {
+        number: usize,
+        path: String,
+        symbol: Option<String>,
+    },
     /// Named in the text, absent from the commit.
     Missing {
         name: String,
@@ -142,14 +148,16 @@ impl SubmitAnswer {
         let mut problems: Vec<Problem> = (1..)
             .zip(&checked)
             .filter_map(|(number, checked)| {
-                let citation = &checked.citation;
-                checked.fault.map(|fault| Problem::Citation {
+                let Citation { path, start, end, symbol, .. } = checked.citation.clone();
+                let unverified = checked.fault.map(|fault| Problem::Citation {
                     number,
-                    path: citation.path.clone(),
-                    start: citation.start,
-                    end: citation.end,
+                    path: path.clone(),
+                    start,
+                    end,
                     fault,
-                })
+                });
+                unverified
+                    .or_else(|| checked.quote_dropped.then_some(Problem::Quote { number, path, symbol }))
             })
             .collect();
         problems.extend(missing.iter().map(|name| Problem::Missing { name: name.clone() }));
