@@ -17,6 +17,8 @@ use crate::{
 
 /// Entries of one tree, folders counted.
 const MAX_ENTRIES: usize = 1_000_000;
+/// Bytes of all files of one tree, written out. One small object may stand in for many large files.
+const MAX_BYTES: u64 = 4 << 30;
 /// Folders within one another.
 const MAX_DEPTH: usize = 1_000;
 
@@ -68,7 +70,7 @@ pub(super) fn walk(
 ) -> Result<Vec<Node>, SourceError> {
     let odb = repository.odb().map_err(git_error("reading the tree"))?;
     let mut nodes = Vec::new();
-    let mut count = 0;
+    let (mut count, mut bytes) = (0, 0u64);
     // Folders that are open, innermost last, each as its entries in reverse.
     let mut open = vec![list(repository, &odb, root, b"", true)?];
     while let Some(entries) = open.last_mut() {
@@ -87,7 +89,16 @@ pub(super) fn walk(
                 check(token)?;
                 open.push(list(repository, &odb, id, &path, is_unique)?);
             }
-            Entry::Node(node) => nodes.push(node),
+            Entry::Node(node) => {
+                bytes = bytes.saturating_add(node.size);
+                if bytes > MAX_BYTES {
+                    let limit = MAX_BYTES >> 30;
+                    return Err(SourceError::Limit(format!(
+                        "the files of the tree have more than {limit} GiB, which is too much to work on"
+                    )));
+                }
+                nodes.push(node);
+            }
         }
     }
     Ok(nodes)

@@ -162,6 +162,14 @@ async fn s_55_a_tree_of_endless_repetition_is_a_limit() {
     let told = cache.tree(&project, &commit).await.entries().await.unwrap_err();
     assert!(matches!(&told, SourceError::Limit(text) if text.contains("1000000 entries")), "{told}");
 
+    // A few kilobytes that stand for five gigabytes.
+    let zeros = project.blob(&vec![0; 50 << 20]);
+    let names: Vec<Vec<u8>> = (0..100).map(|number| format!("{number:03}").into_bytes()).collect();
+    let entries: Vec<_> = names.iter().map(|name| ("100644", &name[..], zeros.as_str())).collect();
+    let commit = project.commit_raw_tree(&entries);
+    let told = cache.tree(&project, &commit).await.entries().await.unwrap_err();
+    assert!(matches!(&told, SourceError::Limit(text) if text.contains("4 GiB")), "{told}");
+
     let mut id = project.raw_tree(&[("100644", b"x", &project.blob(b"x"))]);
     for _ in 0..1_100 {
         id = project.raw_tree(&[("40000", b"x", &id)]);
