@@ -119,7 +119,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error>
     }
 }
 
-/// Know before fix: learns a repository, posts checked knowledge on an issue, then proposes a patch.
+/// Know before fix: asks what a repair must know, checks the answers against the repository, then writes a
+/// patch. Writes files only.
 #[derive(Parser)]
 #[command(name = "acquire", version, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Raw {
@@ -417,6 +418,9 @@ mod tests {
 
     #[test]
     fn help_has_examples_and_is_no_error() {
+        let first = parsed("--help").unwrap_err().to_string();
+        let first = first.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        insta::assert_snapshot!(first, @"Know before fix: asks what a repair must know, checks the answers against the repository, then writes a patch. Writes files only");
         let help = parsed("solve --help").unwrap_err();
         assert_eq!(help.exit_code(), 0);
         assert!(help.to_string().contains("acquire solve --repo . --issue-file issue.md --no-patch"));
