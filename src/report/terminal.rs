@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     domain::{Knowledge, PatchSummary},
-    gate::shown,
+    gate::{harvest::is_rubbish, shown},
     method::ports::{CommandExit, CommandOutcome},
     store::{Outcome, RunSummary},
 };
@@ -53,8 +53,9 @@ fn outcome(run: &RunSummary) -> String {
 fn patched(patch: &PatchSummary) -> String {
     let PatchSummary { files, insertions, deletions, left_out } = patch;
     let mut text = format!("A patch: {}, +{insertions} -{deletions}.", counted(files.len(), "file"));
-    if !left_out.is_empty() {
-        let changes = counted(left_out.len(), "change");
+    let left_out = left_out.iter().filter(|entry| !is_rubbish(entry)).count();
+    if left_out > 0 {
+        let changes = counted(left_out, "change");
         text.push_str(&format!(" Left out: {changes}; pull-request.md says why."));
     }
     text

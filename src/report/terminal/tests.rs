@@ -41,7 +41,13 @@ fn run() -> RunSummary {
             files: vec![RepoPath::parse("src/units.rs").unwrap()],
             insertions: 14,
             deletions: 3,
-            left_out: vec![LeftOut { path: "x.pyc".into(), reason: "a cache".into() }],
+            left_out: vec![
+                LeftOut { path: "link".into(), reason: "a new symlink".into() },
+                LeftOut {
+                    path: "target/ (206 files)".into(),
+                    reason: "ignored by the repository's .gitignore".into(),
+                },
+            ],
         }),
         notes: vec![],
     }
