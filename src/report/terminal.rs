@@ -16,9 +16,15 @@ use crate::{
 
 use super::words::{Checks, counted, duration, money, tokens};
 
-/// The end of a run: what came of it, where it lies, what to do next. `can_go_on`: whether `--resume` may end
-/// otherwise.
-pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, folder: &Path, can_go_on: bool) -> String {
+/// The end of a run: what came of it, where it lies, what to do next. `priced`: whether the price of every model
+/// is known. `can_go_on`: whether `--resume` may end otherwise.
+pub fn ending(
+    run: &RunSummary,
+    knowledge: Option<&Knowledge>,
+    folder: &Path,
+    priced: bool,
+    can_go_on: bool,
+) -> String {
     let mut paragraphs = vec![outcome(run)];
     if let Some(knowledge) = knowledge {
         let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
@@ -26,8 +32,6 @@ pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, folder: &Path, ca
     }
     let total = run.total;
     if total.tokens.total() > 0 {
-        // A run without a price costs nothing that is known.
-        let priced = total.usd.usd() > 0.0;
         let (money, time) = (money(total.usd, priced), duration(total.seconds));
         paragraphs.push(format!("Spent: {money}, {time}, {}.", tokens(total.tokens)));
     }
@@ -120,6 +124,8 @@ pub struct DemoInput<'a> {
     pub knowledge: Option<&'a Knowledge>,
     pub summary: &'a RunSummary,
     pub folder: &'a Path,
+    /// Whether the price of every model is known.
+    pub priced: bool,
     /// Whether the run could go on after it ended early.
     pub can_go_on: bool,
     /// See [`recorded_with`].
@@ -154,7 +160,10 @@ pub fn demo(input: &DemoInput<'_>) -> String {
     );
     parts.push(part(
         "The run",
-        &format!("{}\n\n{recorded}", ending(input.summary, input.knowledge, input.folder, input.can_go_on)),
+        &format!(
+            "{}\n\n{recorded}",
+            ending(input.summary, input.knowledge, input.folder, input.priced, input.can_go_on)
+        ),
     ));
     parts.join("\n\n")
 }
