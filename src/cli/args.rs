@@ -194,7 +194,7 @@ struct RawSolve {
     /// Who repairs
     #[arg(long, value_enum, default_value = "agent", value_name = "KIND", conflicts_with = "resume")]
     resolver: ResolverKind,
-    /// Questions to ask, from 0 to 8 (the setting `method.questions`, 2); 0 is `--knowledge none`
+    /// Questions to ask, from 0 to 8; 0 is `--knowledge none`; without it the setting `method.questions` (2)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8), conflicts_with = "resume")]
     questions: Option<u32>,
     /// Stop when the knowledge is there
