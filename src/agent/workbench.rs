@@ -26,7 +26,7 @@ use super::{
     tests_run::runs_tests,
 };
 
-/// Saved trees lie at least this far apart (runtime, "Resume").
+/// Saved trees lie at least this far apart.
 const SAVE_INTERVAL: Duration = Duration::from_secs(20);
 /// A sandbox that breaks more often than this ends the agent.
 const MAX_LOSSES: u32 = 3;

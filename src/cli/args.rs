@@ -51,7 +51,7 @@ pub struct Solve {
 pub struct Task {
     pub repo: RepoSource,
     pub issue: IssueSource,
-    /// A revision; the default branch where there is none.
+    /// A revision. Without one: what a folder has checked out, a URL's default branch.
     pub base: Option<String>,
 }
 
@@ -94,7 +94,7 @@ pub enum Replies {
 pub enum KnowledgeKind {
     /// Questions and checked answers
     Qa,
-    /// No knowledge: the base agent
+    /// No knowledge: the repair alone
     None,
 }
 
@@ -119,7 +119,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error>
     }
 }
 
-/// Know before fix: learns a repository, posts checked knowledge on an issue, then proposes a patch.
+/// Know before fix: asks what a repair must know, checks the answers against the repository, then writes a
+/// patch. Writes files only.
 #[derive(Parser)]
 #[command(name = "acquire", version, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Raw {
@@ -149,35 +150,39 @@ struct RawDemo {
 
 const SOLVE_EXAMPLES: &str = "\
 Examples:
-  An issue of a public repository, by its URL:
-    acquire solve --repo https://github.com/OWNER/NAME --issue https://github.com/OWNER/NAME/issues/7
+  An issue of a public repository:
+    acquire solve --repo https://github.com/OWNER/NAME --issue 7
   An issue in a file, a repository on this machine, knowledge only:
     acquire solve --repo . --issue-file issue.md --no-patch
   Go on with a run that was interrupted:
     acquire solve --resume .acquire/runs/20261130-153344-a1b2c3
 
-The model is set in acquire.toml or by ACQUIRE_MODEL__BASE_URL, ACQUIRE_MODEL__NAME and
-ACQUIRE_MODEL__API_KEY. GITHUB_TOKEN is used to read private repositories and issues.
+The model is set by ACQUIRE_MODEL__BASE_URL, ACQUIRE_MODEL__NAME and
+ACQUIRE_MODEL__API_KEY, or in ~/.config/acquire/acquire.toml. GITHUB_TOKEN
+reads private repositories and issues, of the GitHub that GITHUB_SERVER_URL
+and GITHUB_API_URL name where it is not github.com.
 
-Exit codes: 0 finished, also without a patch; 1 failed; 2 wrong usage or settings; 130 cancelled.";
+Exit codes:
+  0 finished, also without a patch   1 failed
+  2 wrong usage or settings          130 cancelled";
 
 /// Acquires knowledge about an issue, checks it, and repairs the issue with it. Writes to no repository.
 #[derive(Args)]
 #[command(after_help = SOLVE_EXAMPLES)]
 struct RawSolve {
-    /// The repository: a folder on this machine or an https URL
+    /// The repository: a folder on this machine (uncommitted changes are not seen), or an https or file URL
     #[arg(long, value_name = "PATH|URL", required_unless_present = "resume")]
     repo: Option<OsString>,
     /// The issue on GitHub: its URL, or its number in the repository (of a folder: in its `origin`)
     #[arg(long, value_name = "URL|NUMBER", required_unless_present_any = ["issue_file", "resume"])]
     issue: Option<String>,
-    /// The issue in a Markdown file
+    /// The issue in a Markdown file; its first line is the title
     #[arg(long, value_name = "FILE", conflicts_with = "issue")]
     issue_file: Option<PathBuf>,
-    /// Branch, tag or commit to work on; the default branch without it
+    /// Branch, tag or commit to work on; without it what a folder has checked out, or a URL's default branch
     #[arg(long, value_name = "REV")]
     base: Option<String>,
-    /// Folder for the run's files; a new one below `paths.runs` without it
+    /// Folder for the run's files; without it a new one below .acquire/runs (the setting `paths.runs`)
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     out: Option<PathBuf>,
     /// What to acquire before the repair
@@ -189,7 +194,7 @@ struct RawSolve {
     /// Who repairs
     #[arg(long, value_enum, default_value = "agent", value_name = "KIND", conflicts_with = "resume")]
     resolver: ResolverKind,
-    /// Questions to ask, from 0 to 8; 0 is `--knowledge none`
+    /// Questions to ask, from 0 to 8; 0 is `--knowledge none`; without it the setting `method.questions` (2)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8), conflicts_with = "resume")]
     questions: Option<u32>,
     /// Stop when the knowledge is there
@@ -198,7 +203,7 @@ struct RawSolve {
     /// Docker image of the sandbox, with what the project's tests need
     #[arg(long, value_name = "IMAGE", conflicts_with = "resume")]
     image: Option<String>,
-    /// Where agents' commands run; `auto` takes Docker where an engine answers
+    /// Where agents' commands run; `auto` takes Docker where an engine answers, else namespaces
     #[arg(long, value_enum, value_name = "KIND", conflicts_with = "resume")]
     sandbox: Option<SandboxKind>,
     /// Record the model's replies
@@ -216,7 +221,7 @@ struct RawSolve {
     /// Print run.json to stdout
     #[arg(long)]
     json: bool,
-    /// Settings file; ./acquire.toml without it, else acquire/acquire.toml in the user's configuration folder
+    /// Settings file; without it ./acquire.toml, else ~/.config/acquire/acquire.toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -417,9 +422,15 @@ mod tests {
 
     #[test]
     fn help_has_examples_and_is_no_error() {
+        let first = parsed("--help").unwrap_err().to_string();
+        let first = first.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        insta::assert_snapshot!(first, @"Know before fix: asks what a repair must know, checks the answers against the repository, then writes a patch. Writes files only");
         let help = parsed("solve --help").unwrap_err();
         assert_eq!(help.exit_code(), 0);
         assert!(help.to_string().contains("acquire solve --repo . --issue-file issue.md --no-patch"));
+        // Wrapped lines cannot be copied.
+        let long = SOLVE_EXAMPLES.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(long, None);
         assert_eq!(
             parsed("demo --out d --json").unwrap(),
             Command::Demo(Demo { out: Some("d".into()), json: true })

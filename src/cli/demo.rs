@@ -113,6 +113,7 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
         summary: &solved.summary,
         knowledge: solved.knowledge.as_ref(),
         folder: &solved.folder,
+        priced: solved.priced,
         can_go_on: solved.can_go_on,
         recorded: report::recorded_with(REPLIES),
         comment: solved.comment.as_deref(),

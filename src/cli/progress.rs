@@ -112,8 +112,8 @@ mod tests {
         agent answerer-2: started
         agent answerer-1: step 1: asks the model
         agent answerer-1: step 1: runs: rg -n "key = [redacted]" \\n  src\u{1b}[2J\u{202e}
-        agent answerer-2: step_limit after 7 steps, 1 min 15 s, $0.012, 41234 tokens
-        agent answerer-1: submitted after 7 steps, 1 min 15 s, $0.012, 41234 tokens
+        agent answerer-2: reached its limit of steps after 7 steps, 1 min 15 s, $0.012, 40,000 tokens in (30,000 cached), 1,234 out
+        agent answerer-1: submitted after 7 steps, 1 min 15 s, $0.012, 40,000 tokens in (30,000 cached), 1,234 out
         stage answer: finished: 1 min 15 s, $0.012
         "#);
     }

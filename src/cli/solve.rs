@@ -83,7 +83,13 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     if solve.json {
         println!("{}", redact(&serde_json::to_string_pretty(&solved.summary)?));
     }
-    let ending = report::ending(&solved.summary, solved.knowledge.as_ref(), &solved.folder, solved.can_go_on);
+    let ending = report::ending(
+        &solved.summary,
+        solved.knowledge.as_ref(),
+        &solved.folder,
+        solved.priced,
+        solved.can_go_on,
+    );
     eprintln!("{}", redact(&ending));
     Ok(exit_code(&solved))
 }

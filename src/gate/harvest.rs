@@ -75,6 +75,11 @@ pub struct Selection {
     pub kept: Vec<LeftOut>,
 }
 
+/// Whether nobody would miss it in a patch: what the repository ignores, caches, and left-overs of tools.
+pub fn is_rubbish(left_out: &LeftOut) -> bool {
+    rubbish::REASONS.contains(&left_out.reason.as_str())
+}
+
 /// Decides on each listed entry. `base` is the base commit's tree, `ignore_files` are its `.gitignore` files
 /// with their content, `leave_out` is what the Resolver names.
 pub fn select(
@@ -109,7 +114,7 @@ pub fn select(
                 continue;
             }
             if asked.names(path) {
-                left_out.one(path, "the Resolver left it out");
+                left_out.one(path, "the agent left it out");
                 continue;
             }
         }

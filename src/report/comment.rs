@@ -97,11 +97,7 @@ fn blob_base(knowledge: &Knowledge) -> Option<String> {
 fn head(input: &CommentInput<'_>) -> Vec<Piece> {
     let knowledge = input.knowledge;
     let mut pieces = vec![Piece::Text("### What the repository says about this issue".to_owned())];
-    let citations = || {
-        let of_pairs = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
-        of_pairs.chain(knowledge.blocks.iter().flat_map(|block| &block.citations))
-    };
-    let checks = Checks::of(citations());
+    let checks = checks(knowledge);
     let commit = commit(knowledge);
     let mut line = match knowledge.pairs.len() {
         0 => format!("Looked up at commit {commit}."),
@@ -116,6 +112,11 @@ fn head(input: &CommentInput<'_>) -> Vec<Piece> {
     }
     pieces.push(Piece::Text(line));
     pieces
+}
+
+fn checks(knowledge: &Knowledge) -> Checks {
+    let of_pairs = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
+    Checks::of(of_pairs.chain(knowledge.blocks.iter().flat_map(|block| &block.citations)))
 }
 
 /// `2 answered, 1 not found`.
@@ -154,23 +155,44 @@ fn foot(input: &CommentInput<'_>) -> Vec<Piece> {
         format!("acquire {}", input.version),
     ];
     let mut pieces = vec![Piece::Text(format!(
-        "<sub>Written by a language model that could read the repository and change nothing; each citation was \
-         looked up at the commit by a program.<br>{}</sub>",
+        "<sub>Written by a language model that could read the repository and change nothing.{}<br>{}</sub>",
+        legend(checks(input.knowledge)),
         figures.join(" · ")
     ))];
-    if !input.notes.is_empty() {
+    let notes: Vec<&String> = input.notes.iter().filter(|note| matters(note)).collect();
+    if !notes.is_empty() {
         let (most, chars) = MAX_NOTES;
-        let notes = input.notes.iter().take(most);
-        let mut lines: Vec<String> =
-            notes.map(|note| format!("- {}", inert_line(&cut(note, chars), &Links::none()))).collect();
-        if input.notes.len() > most {
-            lines.push(format!("- … and {} more in `run.json`", input.notes.len() - most));
+        let mut lines: Vec<String> = notes
+            .iter()
+            .take(most)
+            .map(|note| format!("- {}", inert_line(&cut(note, chars), &Links::none())))
+            .collect();
+        if notes.len() > most {
+            lines.push(format!("- … and {} more in `run.json`", notes.len() - most));
         }
         pieces.push(Piece::Open("Notes on this run".to_owned()));
         pieces.push(Piece::Text(lines.join("\n")));
         pieces.push(Piece::Close);
     }
     pieces
+}
+
+/// What the marks mean, and what they do not.
+fn legend(checks: Checks) -> String {
+    if checks.total() == 0 {
+        return String::new();
+    }
+    let mut legend = format!(" A program looked up each citation: {}.", checks.meanings());
+    if checks.verified > 0 {
+        legend.push_str(" A ✓ does not say that the conclusion is right.");
+    }
+    legend
+}
+
+/// Whether a note changes what a reader should believe. How the run was set up stands in `run.json`.
+fn matters(note: &str) -> bool {
+    let set_up = ["Sandbox: ", "The workspace of ", "A sandbox may use "];
+    !set_up.iter().any(|beginning| note.starts_with(beginning)) && !note.contains(": the provider refused ")
 }
 
 /// `owner/name`, or the name of a folder: where it lies on a disk is nobody's business.

@@ -58,7 +58,7 @@ pub fn acts(text: &str, own: &[&str]) -> Option<String> {
 
 /// Markup of all kinds, and what is near it.
 const PIECES: &str = "@ octocat # 12 o/r GH- fixes ` `` ``` ~~~ [ ] ( ) ]( ]: ![ < > <!-- --> <b> </details> <br> \
-                      <details> https:// e.org www. /acquire / \\ &#64; &#35; &lt; & ; * ** _ ~~ - 1. === --- | a é 🦀 \" ' \
+                      <details> https:// e.org www. /acquire / \\ &#64; &#35; &lt; & ; * ** _ ~~ - 1. === --- | a é 🦀 \" ' [1] [2] \
                       ! ^1 [^1]: : .. bors $ https://github.com/o/r/blob/abc/";
 const SPACES: [&str; 14] = [
     "\n",

@@ -21,18 +21,24 @@ mod words;
 pub use comment::{CommentInput, comment};
 pub use pull_request::{PullRequestInput, pull_request};
 pub use terminal::{DemoInput, demo, ending, recorded_with};
+pub use words::{counted, duration, money, tokens};
 
 use crate::domain::{Check, Citation, CommitId, RepoId, RepoPath};
 
 /// Longest name that the host repeats, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
+const NAMED: &str = "The answer names ";
+const MISSING: &str = ", which does not exist at this commit.";
+
 /// The host's gap for something that an answer names and the commit does not have.
 pub fn named_but_missing(name: &str) -> String {
-    format!(
-        "The answer names {}, which does not exist at this commit.",
-        markdown::code_span(&words::cut(name, MAX_NAME_CHARS))
-    )
+    format!("{NAMED}{}{MISSING}", markdown::code_span(&words::cut(name, MAX_NAME_CHARS)))
+}
+
+/// The name, in its code span, if a gap is one of [`named_but_missing`].
+fn missing_name(gap: &str) -> Option<&str> {
+    gap.strip_prefix(NAMED)?.strip_suffix(MISSING)
 }
 
 /// What hidden parts were taken out of the issue before a model read it.
@@ -97,6 +103,8 @@ mod tests {
             named_but_missing("a`b``\n@c\u{202e}"),
             "The answer names ```a`b`` @c```, which does not exist at this commit."
         );
+        assert_eq!(missing_name(&named_but_missing("Parser.reset")), Some("`Parser.reset`"));
+        assert_eq!(missing_name("Nothing names `Parser.reset`."), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use regex::{Captures, Regex};
 
 use crate::{
     domain::{Issue, Knowledge, LeftOut, PatchSummary},
-    gate::shown::number,
+    gate::{harvest::is_rubbish, shown::number},
     method::{resolver::TestReport, run::Resolved},
 };
 
@@ -112,7 +112,7 @@ fn proposed(input: &PullRequestInput<'_>, patch: &PatchSummary) -> Vec<Piece> {
         let verb = if input.closes { "Closes" } else { "For" };
         pieces.push(Piece::Text(format!("{verb} #{number}.")));
     }
-    pieces.extend(summary(input, "The Resolver gave no summary."));
+    pieces.extend(summary(input, "The agent gave no summary."));
     pieces.push(tests(&input.resolved.tests));
     pieces.extend(answers(input));
     pieces.push(files(patch));
@@ -131,7 +131,7 @@ fn withheld(input: &PullRequestInput<'_>) -> Vec<Piece> {
          found in these files, and is not repeated here. If it is meant to be there, make that change by hand.\n{}",
         files.join("\n")
     ))];
-    pieces.extend(summary(input, "The Resolver gave no summary."));
+    pieces.extend(summary(input, "The agent gave no summary."));
     pieces
 }
 
@@ -145,23 +145,23 @@ fn unfinished(input: &PullRequestInput<'_>, patch: &PatchSummary) -> Vec<Piece> 
     pieces
 }
 
-const STOPPED: &str = "A limit on steps, money or time, or replies that could not be read, ended the Resolver before it \
+const STOPPED: &str = "A limit on steps, money or time, or replies that could not be read, ended the agent before it \
                        submitted.";
 
 fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let nothing = input.resolved.left_out.is_empty();
+    let untouched = input.resolved.left_out.is_empty();
     if input.resolved.submitted {
-        let lead = if nothing {
-            "**The Resolver changed nothing.** Its reason:"
+        let lead = if untouched {
+            "**The agent changed nothing.** Its reason:"
         } else {
-            "**No patch.** Nothing that the Resolver changed can be part of one; what it is, stands under \
+            "**No patch.** Nothing that the agent changed can be part of one; what it is, stands under \
              \u{201c}Left out\u{201d}. Its summary:"
         };
         pieces.push(Piece::Text(lead.to_owned()));
         pieces.extend(summary(input, "It gave none."));
     } else {
-        let then = if nothing {
+        let then = if untouched {
             "By then it had changed nothing."
         } else {
             "What it had changed by then is left out."
@@ -175,7 +175,7 @@ fn nothing(input: &PullRequestInput<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// The Resolver's own words, block by block, so that a long summary can be cut between two.
+/// The agent's own words, block by block, so that a long summary can be cut between two.
 fn summary(input: &PullRequestInput<'_>, otherwise: &str) -> Vec<Piece> {
     let links = Links::none();
     let blocks = inert_blocks(&inert(&input.resolved.summary, &links), &links);
@@ -198,7 +198,7 @@ fn tests(tests: &[TestReport]) -> Piece {
     if tests.is_empty() {
         text.push_str("Not tested: no test command ran after the last edit.");
     } else {
-        text.push_str("Run after the last edit, with the exit code that the host saw:\n\n");
+        text.push_str("Run after the last edit; exit codes as seen from outside the sandbox:\n\n");
         text.push_str(&list(tests, |test| {
             let command = code_span(&cut(&test.command, MAX_COMMAND_CHARS));
             match test.exit_code {
@@ -221,22 +221,30 @@ fn sets_exit_code_late(command: &str) -> bool {
     command.replace("\\\n", " ").trim().contains(['|', ';', '\n'])
 }
 
+/// With the numbers that the answers have in the comment, and the names that a summary calls them by.
 fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
     let pairs = &input.knowledge?.pairs;
+    let numbered = (1..).zip(pairs).collect::<Vec<(usize, _)>>();
     let used: Vec<_> =
-        pairs.iter().filter(|pair| input.resolved.used_answers.contains(&pair.question.id)).collect();
+        numbered.iter().filter(|(_, pair)| input.resolved.used_answers.contains(&pair.question.id)).collect();
     if pairs.is_empty() {
         return None;
     }
     let text = if used.is_empty() {
-        "The Resolver says that it relied on none of the answers.".to_owned()
+        "The agent says that it relied on none of the answers.".to_owned()
     } else {
-        list(&used, |pair| {
+        list(&used, |(number, pair)| {
             let checks = Checks::of(&pair.answer.citations);
-            let question = inert_line(&pair.question.text, &Links::none());
+            let line = |text: &str| inert_line(text, &Links::none());
+            let id = &pair.question.id;
+            let named = if input.resolved.summary.contains(id) {
+                format!(", {} above", line(id))
+            } else {
+                String::new()
+            };
             format!(
-                "**{}** {question} · citations: {}",
-                inert_line(&pair.question.id, &Links::none()),
+                "**Answer {number}**{named}: {} · citations: {}",
+                line(&pair.question.text),
                 checks.words()
             )
         })
@@ -244,15 +252,20 @@ fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
     Some(Piece::Text(format!("#### Answers relied on\n{text}")))
 }
 
-/// What is no part of the patch, and what is against the Resolver's wish.
+/// What is no part of the patch, and what is against the agent's wish. Beside a patch nobody asks for build
+/// folders and caches; without one they may be all that there is to tell.
 fn left_out(resolved: &Resolved) -> Vec<Piece> {
-    let lists =
-        [("#### Left out", &resolved.left_out), ("#### Kept, though asked to be left out", &resolved.kept)];
+    let with_patch = resolved.patch.is_some();
+    let told = |entry: &&LeftOut| !(with_patch && is_rubbish(entry));
+    let lists = [
+        ("#### Left out", resolved.left_out.iter().filter(told).collect::<Vec<_>>()),
+        ("#### Kept, though asked to be left out", resolved.kept.iter().collect()),
+    ];
     let filled = lists.into_iter().filter(|(_, entries)| !entries.is_empty());
-    let entry = |entry: &LeftOut| {
+    let entry = |entry: &&LeftOut| {
         format!("{}: {}", name(&entry.path), inert_line(&cut(&entry.reason, MAX_NAME_CHARS), &Links::none()))
     };
-    filled.map(|(title, entries)| Piece::Text(format!("{title}\n{}", list(entries, entry)))).collect()
+    filled.map(|(title, entries)| Piece::Text(format!("{title}\n{}", list(&entries, entry)))).collect()
 }
 
 fn name(path: &str) -> String {

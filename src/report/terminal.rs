@@ -9,16 +9,22 @@ use serde_json::Value;
 
 use crate::{
     domain::{Knowledge, PatchSummary},
-    gate::shown,
+    gate::{harvest::is_rubbish, shown},
     method::ports::{CommandExit, CommandOutcome},
     store::{Outcome, RunSummary},
 };
 
 use super::words::{Checks, counted, duration, money, tokens};
 
-/// The end of a run: what came of it, where it lies, what to do next. `can_go_on`: whether `--resume` may end
-/// otherwise.
-pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, folder: &Path, can_go_on: bool) -> String {
+/// The end of a run: what came of it, where it lies, what to do next. `priced`: whether the price of every model
+/// is known. `can_go_on`: whether `--resume` may end otherwise.
+pub fn ending(
+    run: &RunSummary,
+    knowledge: Option<&Knowledge>,
+    folder: &Path,
+    priced: bool,
+    can_go_on: bool,
+) -> String {
     let mut paragraphs = vec![outcome(run)];
     if let Some(knowledge) = knowledge {
         let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
@@ -26,8 +32,6 @@ pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, folder: &Path, ca
     }
     let total = run.total;
     if total.tokens.total() > 0 {
-        // A run without a price costs nothing that is known.
-        let priced = total.usd.usd() > 0.0;
         let (money, time) = (money(total.usd, priced), duration(total.seconds));
         paragraphs.push(format!("Spent: {money}, {time}, {}.", tokens(total.tokens)));
     }
@@ -53,8 +57,9 @@ fn outcome(run: &RunSummary) -> String {
 fn patched(patch: &PatchSummary) -> String {
     let PatchSummary { files, insertions, deletions, left_out } = patch;
     let mut text = format!("A patch: {}, +{insertions} -{deletions}.", counted(files.len(), "file"));
-    if !left_out.is_empty() {
-        let changes = counted(left_out.len(), "change");
+    let left_out = left_out.iter().filter(|entry| !is_rubbish(entry)).count();
+    if left_out > 0 {
+        let changes = counted(left_out, "change");
         text.push_str(&format!(" Left out: {changes}; pull-request.md says why."));
     }
     text
@@ -119,6 +124,8 @@ pub struct DemoInput<'a> {
     pub knowledge: Option<&'a Knowledge>,
     pub summary: &'a RunSummary,
     pub folder: &'a Path,
+    /// Whether the price of every model is known.
+    pub priced: bool,
     /// Whether the run could go on after it ended early.
     pub can_go_on: bool,
     /// See [`recorded_with`].
@@ -153,7 +160,10 @@ pub fn demo(input: &DemoInput<'_>) -> String {
     );
     parts.push(part(
         "The run",
-        &format!("{}\n\n{recorded}", ending(input.summary, input.knowledge, input.folder, input.can_go_on)),
+        &format!(
+            "{}\n\n{recorded}",
+            ending(input.summary, input.knowledge, input.folder, input.priced, input.can_go_on)
+        ),
     ));
     parts.join("\n\n")
 }

@@ -29,7 +29,7 @@ pub fn check_mark(check: Check) -> &'static str {
 pub fn check_remark(check: Check) -> Option<&'static str> {
     match check {
         Check::Verified => None,
-        Check::Moved => Some("found at other lines than the answer gave; corrected"),
+        Check::Moved => Some("at other lines than the answer gave"),
         Check::Unverified => Some("not found there"),
     }
 }
@@ -63,6 +63,17 @@ impl Checks {
             }
         }
         checks
+    }
+
+    /// What the marks that occur mean.
+    pub fn meanings(self) -> String {
+        let kinds = [
+            (self.verified, "✓ the quoted line, or the symbol, stands at that place"),
+            (self.moved, "↪ it stood elsewhere in the file, corrected"),
+            (self.unverified, "⚠ not found"),
+        ];
+        let named: Vec<&str> = kinds.iter().filter(|(count, _)| *count > 0).map(|(_, what)| *what).collect();
+        named.join("; ")
     }
 
     pub fn total(self) -> usize {

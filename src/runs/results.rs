@@ -30,6 +30,8 @@ pub struct Solved {
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
     pub patch: Option<Patch>,
+    /// Whether the price of every model is known.
+    pub priced: bool,
     /// The command or the settings were at fault, not the run.
     pub usage: bool,
     /// Ended early, and may end otherwise when it is resumed.
@@ -122,7 +124,7 @@ pub fn finish(
     // The stored replies of a Questioner that found no question would be read again.
     let can_go_on = report.error.as_ref().is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
     let (folder, knowledge) = (folder.path().to_owned(), knowledge.cloned());
-    Ok(Solved { summary, folder, knowledge, comment, patch, usage: false, can_go_on })
+    Ok(Solved { summary, folder, knowledge, comment, patch, priced: frame.priced, usage: false, can_go_on })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -143,7 +145,17 @@ pub fn finish_unstarted(
     };
     write_results(folder, &nothing)?;
     let folder = folder.path().to_owned();
-    Ok(Solved { summary, folder, knowledge: None, comment: None, patch: None, usage, can_go_on: false })
+    let priced = false;
+    Ok(Solved {
+        summary,
+        folder,
+        knowledge: None,
+        comment: None,
+        patch: None,
+        priced,
+        usage,
+        can_go_on: false,
+    })
 }
 
 /// What becomes of the patch.

@@ -13,7 +13,7 @@ pub struct Results<'a> {
     pub knowledge: Option<&'a Knowledge>,
     /// Markdown of the comment on the issue.
     pub comment: Option<&'a str>,
-    /// Markdown of the pull request's body.
+    /// The pull request, or why there is none: its title, an empty line, then markdown.
     pub pull_request: Option<&'a str>,
     /// Has passed the gate: a diff with a secret in it never comes here, and it is written as it is.
     pub diff: Option<&'a [u8]>,

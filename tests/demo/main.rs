@@ -70,6 +70,22 @@ fn the_demo_shows_knowledge_a_patch_and_its_tests_on_a_bare_machine() {
     assert!(stdout.contains(&out.display().to_string()), "{stdout}");
     assert!(stderr.contains("stage resolve: finished"), "progress: {stderr}");
     assert!(out.join("repo/src/units.rs").exists());
+    assert_excerpt_of(&comment);
+}
+
+/// What README.md quotes of the comment is what the program writes, in that order, but for its `[…]`.
+#[track_caller]
+fn assert_excerpt_of(comment: &str) {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let quoted: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix('>')).collect();
+    let excerpt =
+        quoted.iter().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n");
+    assert!(excerpt.starts_with("### What the repository says"), "{excerpt}");
+    let mut rest = comment;
+    for part in excerpt.split("[…]").map(str::trim).filter(|part| !part.is_empty()) {
+        let Some(at) = rest.find(part) else { panic!("README.md shows {part:?}, which is not in {rest}") };
+        rest = &rest[at + part.len()..];
+    }
 }
 
 #[test]

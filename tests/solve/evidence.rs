@@ -262,17 +262,14 @@ async fn one_return_says_what_does_not_hold_and_the_next_answer_is_final() {
 
     <sub><b>How it works</b> · Why it matters: It decides where to repair.</sub>
 
+    ⚠ **Named in the answer but not in the repository:** `ledger.py:99`, `ledger.round_up`
+
     `Ledger.total` rounds in `ledger.round_up` at `ledger.py:99` [1][7]. *(not verified)*
 
     It never fails. *(not cited)*
 
     [1] ⚠ `ledger.py:L14` · *not found there*\
     [2] ✓ `ledger.py:L13` · `total`
-
-    **Not found:**
-
-    - The answer names `ledger.py:99`, which does not exist at this commit.
-    - The answer names `ledger.round_up`, which does not exist at this commit.
 
     #### 2. Which functions of `Store` write to the file?
 

@@ -129,7 +129,7 @@ async fn an_agent_that_deletes_everything_has_no_patch() {
     assert_snapshot!(project.read("pull-request.md"), @"
     No patch: total fails on an item without a price
 
-    **No patch.** Nothing that the Resolver changed can be part of one; what it is, stands under “Left out”. Its summary:
+    **No patch.** Nothing that the agent changed can be part of one; what it is, stands under “Left out”. Its summary:
 
     Edited.
 

@@ -53,7 +53,7 @@ async fn a_limit_on_steps_ends_an_agent_and_keeps_its_work() {
     assert_snapshot!(project.read("pull-request.md"), @"
     No patch: total fails on an item without a price
 
-    **Unfinished.** A limit on steps, money or time, or replies that could not be read, ended the Resolver before it submitted. What it had changed by then is kept in `patch.partial.diff`; it is not proposed.
+    **Unfinished.** A limit on steps, money or time, or replies that could not be read, ended the agent before it submitted. What it had changed by then is kept in `patch.partial.diff`; it is not proposed.
 
     #### Changes
     1 file, +3 −0

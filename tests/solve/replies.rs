@@ -121,7 +121,7 @@ async fn a_resolver_that_never_calls_anything_is_ended_and_the_knowledge_stays()
     assert_snapshot!(project.read("pull-request.md"), @"
     No patch: total fails on an item without a price
 
-    **No patch.** A limit on steps, money or time, or replies that could not be read, ended the Resolver before it submitted. By then it had changed nothing.
+    **No patch.** A limit on steps, money or time, or replies that could not be read, ended the agent before it submitted. By then it had changed nothing.
     ");
     assert_eq!(project.knowledge()["pairs"].as_array().unwrap().len(), 2);
 }

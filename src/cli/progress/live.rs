@@ -85,7 +85,7 @@ impl Progress for LiveProgress {
             }
             Event::AgentRuns { agent, step, command } => {
                 if let Some(line) = open.agents.get(&agent) {
-                    line.set_message(format!("step {step}: {}", self.words.foreign(&command)));
+                    line.set_message(format!("step {step}: {}", self.words.command(&command)));
                 }
             }
             Event::AgentFinished { agent, exit, account } => {
@@ -93,13 +93,13 @@ impl Progress for LiveProgress {
                 self.finish(&line, agent_end(exit, &account));
             }
             Event::Spent { total } => {
-                if let Some(line) = &open.stage {
-                    line.set_message(spent(total));
+                if let (Some(line), Some(spent)) = (&open.stage, spent(total)) {
+                    line.set_message(spent);
                 }
             }
             Event::Note { text } => {
                 // A terminal that is gone must not end a run that has cost money.
-                let _ = self.lines.println(self.words.foreign(&text));
+                let _ = self.lines.println(self.words.note(&text));
             }
         }
     }
@@ -181,7 +181,7 @@ mod tests {
             "answerer-1 0s step 1: asks the model",
             "$0.500 spent",
             "  answerer-1 submitted after 7 steps",
-            "  answerer-2 step_limit after 7 steps",
+            "  answerer-2 reached its limit of steps",
             "answer finished: 1 min 15 s, $0.012",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in {text}");

@@ -55,6 +55,8 @@ pub(super) struct Rubbish {
 
 const IGNORED: &str = "ignored by the repository's .gitignore";
 const CACHE: &str = "a cache or left-over of a tool";
+/// Every reason that is given here.
+pub(super) const REASONS: [&str; 2] = [IGNORED, CACHE];
 
 impl Rubbish {
     pub fn new(base: &[TreeEntry], ignore_files: &[(RepoPath, Vec<u8>)]) -> Self {

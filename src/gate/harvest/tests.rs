@@ -286,8 +286,8 @@ fn s_26_the_resolver_can_leave_out_new_files_and_nothing_else() {
     assert_eq!(taken(&selection), ["src/a.py", "src2"]);
     assert_eq!(selection.removed, [b"src/b.py".to_vec()]);
     insta::assert_snapshot!(told(&selection.left_out), @"
-    repro.py: the Resolver left it out
-    src/new.py: the Resolver left it out
+    repro.py: the agent left it out
+    src/new.py: the agent left it out
     ");
     insta::assert_snapshot!(told(&selection.kept), @"src: only new files can be left out; 2 changes in it are part of the patch");
 }

@@ -9,16 +9,19 @@ use crate::{
     gate::{
         edits::Edits,
         markdown::{is_block_border, parser},
-        prose::{Paragraph, ParagraphKind, paragraphs},
+        prose::{Paragraph, ParagraphKind, citation_marks, paragraphs},
     },
+    report::words::check_mark,
 };
 
-/// Marks what states something and has no citation, or none that holds. What a paragraph with a colon leads
-/// to may rest on that paragraph's citations; a list of which nothing is cited is marked once.
+/// Marks what states something and has no citation, or none that holds, and where some hold those that do not.
+/// What a paragraph with a colon leads to may rest on that paragraph's citations; a list of which nothing is
+/// cited is marked once.
 pub fn marked(text: &str, citations: &[Citation]) -> String {
     let paragraphs = paragraphs(text);
     let ends = statement_ends(text, &paragraphs);
     let mut edits = Edits::default();
+    mark_citations(&mut edits, text, &paragraphs, citations);
     let mut lead = Support::Nothing;
     let mut rest: &[(Paragraph, Option<usize>)] = &paragraphs.into_iter().zip(ends).collect::<Vec<_>>();
     while let [(first, end), after @ ..] = rest {
@@ -55,6 +58,27 @@ pub fn marked(text: &str, citations: &[Citation]) -> String {
         rest = after;
     }
     edits.apply(text)
+}
+
+/// A citation that does not hold must not hide between those that do. Where none does, one mark says so.
+fn mark_citations(edits: &mut Edits, text: &str, paragraphs: &[Paragraph], citations: &[Citation]) {
+    let stands = |one: &u32| Support::of(&[*one], citations) == Support::Verified;
+    for mark in citation_marks(text) {
+        let Some(paragraph) = paragraphs.iter().rfind(|one| one.range.contains(&mark.range.start)) else {
+            continue;
+        };
+        let unmarked = matches!(paragraph.kind, ParagraphKind::LeadIn | ParagraphKind::Heading)
+            || paragraph.cited.iter().any(stands);
+        if unmarked && !mark.numbers.iter().all(stands) {
+            let sign = check_mark(Check::Unverified);
+            match text[mark.range.end..].chars().next() {
+                // A link stays one.
+                Some('(') => edits.insert(mark.range.end - 1, format!(" {sign}")),
+                Some('[') => edits.insert(mark.range.end, format!(" {sign} ")),
+                _ => edits.insert(mark.range.end, format!(" {sign}")),
+            }
+        }
+    }
 }
 
 /// As a paragraph of its own, whatever follows.
@@ -142,7 +166,7 @@ mod tests {
 
         Third [2]. Fourth [9]. *(not verified)*
 
-        Fifth [2][1].
+        Fifth [2] ⚠ [1].
 
         ## Heading
 
@@ -190,13 +214,38 @@ mod tests {
         ");
     }
 
+    #[test]
+    fn a_citation_that_fails_is_marked_among_those_that_hold() {
+        insta::assert_snapshot!(shown(
+            "One [1]. Two [2].\n\nBoth [1, 2], and `x[2]`.\n\n- three [1] [2]\n- four [2]\n\nNone such [1] [9].\n\nOnly [2].\n\nLed [2]:\n\n- five [1], [2](x)"
+        ), @"
+        One [1]. Two [2] ⚠.
+
+        Both [1, 2] ⚠, and `x[2]`.
+
+        - three [1] [2] ⚠
+        - four [2] *(not verified)*
+
+        None such [1] [9] ⚠.
+
+        Only [2]. *(not verified)*
+
+        Led [2] ⚠:
+
+        - five [1], [2 ⚠](x)
+        ");
+    }
+
     proptest::proptest! {
         #[test]
         fn marks_are_all_that_is_added(text in "([a-z \n`*>|\\[\\]1-2:]|\n\n|```|- |\\[1\\]){0,40}") {
             let marked = shown(&text);
             let without = marked
                 .replace("\n\n*(not cited)*\n", "").replace("\n\n*(not verified)*\n", "")
-                .replace(" *(not cited)*", "").replace(" *(not verified)*", "");
+                .replace(" *(not cited)*", "").replace(" *(not verified)*", "")
+                .replace("] ⚠ [", "][").replace(" ⚠", "");
+            let text = text.replace("] [", "][");
+            let without = without.replace("] [", "][");
             proptest::prop_assert_eq!(without, text);
         }
     }

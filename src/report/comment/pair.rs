@@ -5,7 +5,7 @@ use crate::{
     report::{
         fit::{Piece, join, length},
         inert::{Links, inert, inert_blocks, inert_line},
-        words,
+        missing_name, words,
     },
 };
 
@@ -34,8 +34,9 @@ pub fn pieces(number: usize, pair: &Pair, layout: Layout<'_>) -> Vec<Piece> {
     let links = layout.links;
     let mut pieces = vec![Piece::Text(format!("#### {number}. {}", inert_line(&question.text, links)))];
     pieces.push(Piece::Text(format!("<sub>{}</sub>", about(pair, links))));
+    let (invented, gaps): (Vec<&String>, _) = answer.gaps.iter().partition(|gap| missing_name(gap).is_some());
     let gaps: Vec<String> =
-        answer.gaps.iter().map(|gap| inert_line(gap, links)).filter(|gap| !gap.is_empty()).collect();
+        gaps.into_iter().map(|gap| inert_line(gap, links)).filter(|gap| !gap.is_empty()).collect();
     let why_not = words::no_answer(answer.status);
     if let Some(why_not) = why_not {
         pieces.push(titled(&format!("**{why_not}**"), &gaps));
@@ -43,6 +44,12 @@ pub fn pieces(number: usize, pair: &Pair, layout: Layout<'_>) -> Vec<Piece> {
     let holds = answer.citations.iter().any(|citation| citation.check != Check::Unverified);
     if answer.status == AnswerStatus::Answered && !holds {
         pieces.push(Piece::Text("⚠ **No citation of this answer holds: read it as a guess.**".to_owned()));
+    }
+    if !invented.is_empty() {
+        let names: Vec<String> =
+            invented.iter().filter_map(|gap| missing_name(gap)).map(|name| inert_line(name, links)).collect();
+        let title = "⚠ **Named in the answer but not in the repository:**";
+        pieces.push(Piece::Text(format!("{title} {}", names.join(", "))));
     }
     pieces.extend(text_and_evidence(&answer.text, &answer.citations, layout));
     if why_not.is_none() && !gaps.is_empty() {

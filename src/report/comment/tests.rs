@@ -134,8 +134,9 @@ fn where_nothing_can_be_linked_places_are_named() {
     let models = [("answerer", "qwen3-coder"), ("questioner", "qwen3-coder"), ("resolver", "gpt-5-mini")];
     let models = models.map(|(role, name)| (role.to_owned(), name.to_owned()));
     let notes = [
-        "the sandbox is namespaces".to_owned(),
-        "answerer-1: the provider refused `temperature`; asked without it".to_owned(),
+        "Sandbox: namespaces. Fit for your own repositories only.".to_owned(),
+        "answerer-1: the provider refused `temperature`: its default applies".to_owned(),
+        "The issue's text has 61,000 characters; the first 60000 were read.".to_owned(),
     ];
     let comment = comment(&CommentInput {
         knowledge: &knowledge,
@@ -294,7 +295,7 @@ const OWN_HTML: [&str; 11] = [
     "</details>",
     "<summary>Quoted lines</summary>",
     "<summary>The rest of the answer</summary>",
-    "<summary>Evidence: 1 ↪ moved</summary>",
+    "<summary>Evidence: 1 ↪ moved, 1 ⚠ unverified</summary>",
     "<summary>Notes on this run</summary>",
     "<sub>",
     "</sub>",
@@ -317,9 +318,11 @@ proptest::proptest! {
         };
         let mut pair = pair(
             question(1, Category::DesignUsage, &texts[3], &texts[4]),
-            answered(&texts[5].repeat(4), vec![citation]),
+            answered(&texts[5].repeat(4), vec![citation.clone(), Citation { check: Check::Unverified, ..citation }]),
         );
-        pair.answer.gaps = vec![texts[6].clone(), texts[7].clone()];
+        let invented = crate::report::named_but_missing(&texts[6]);
+        let written_so = format!("The answer names {}, which does not exist at this commit.", texts[5]);
+        pair.answer.gaps = vec![texts[6].clone(), texts[7].clone(), invented, written_so];
         let block = Block { kind: texts[7].clone(), text: texts[8].clone(), citations: vec![] };
         let comment = written(&Knowledge { blocks: vec![block], ..of(vec![pair]) });
         assert_sound(&comment);

@@ -28,7 +28,11 @@ fn resolved() -> Resolved {
         used_answers: vec!["q1".into(), "q2".into()],
         patch: Some(patch(&["src/units.rs", "tests/durations.rs"])),
         left_out: vec![
-            LeftOut { path: "repro.rs".into(), reason: "left out by the Resolver".into() },
+            LeftOut { path: "repro.rs".into(), reason: "the agent left it out".into() },
+            LeftOut {
+                path: "target/ (206 files)".into(),
+                reason: "ignored by the repository's .gitignore".into(),
+            },
             LeftOut { path: "notes`\n@x.txt".into(), reason: "a new symlink".into() },
         ],
         kept: vec![LeftOut { path: "Cargo.lock".into(), reason: "only new files can be left out".into() }],
@@ -96,6 +100,9 @@ fn case_4_no_change_comes_with_the_reason() {
     insta::assert_snapshot!(written(&none, true, &[]));
     let stopped = Resolved { submitted: false, summary: String::new(), ..none };
     insta::assert_snapshot!(written(&stopped, true, &[]));
+    // Without a patch, what is ignored may be all that there is.
+    let ignored = Resolved { left_out: resolved().left_out, ..stopped };
+    assert!(written(&ignored, true, &[]).contains("target/ (206 files)"));
 }
 
 #[test]

@@ -41,7 +41,13 @@ fn run() -> RunSummary {
             files: vec![RepoPath::parse("src/units.rs").unwrap()],
             insertions: 14,
             deletions: 3,
-            left_out: vec![LeftOut { path: "x.pyc".into(), reason: "a cache".into() }],
+            left_out: vec![
+                LeftOut { path: "link".into(), reason: "a new symlink".into() },
+                LeftOut {
+                    path: "target/ (206 files)".into(),
+                    reason: "ignored by the repository's .gitignore".into(),
+                },
+            ],
         }),
         notes: vec![],
     }
@@ -56,7 +62,7 @@ fn failed(class: &str, message: &str, stages: usize) -> RunSummary {
 
 /// The end of a run without knowledge; one that failed could go on.
 fn end(run: &RunSummary, folder: &Path) -> String {
-    ending(run, None, folder, run.error.is_some())
+    ending(run, None, folder, true, run.error.is_some())
 }
 
 #[test]
@@ -100,7 +106,7 @@ fn runs_without_a_patch_say_what_there_is() {
     let mut knowledge = RunSummary { outcome: Outcome::KnowledgeOnly, ..no_patch };
     knowledge.stages.pop();
     knowledge.total.usd = Money::ZERO;
-    insta::assert_snapshot!(end(&knowledge, folder()), @"
+    insta::assert_snapshot!(ending(&knowledge, None, folder(), false, false), @"
     Knowledge; no patch was asked for.
 
     Spent: price unknown, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
@@ -111,6 +117,12 @@ fn runs_without_a_patch_say_what_there_is() {
       run.json          what ran, what it cost, how it ended
       trajectories/     what each agent did, turn by turn
     ");
+}
+
+#[test]
+fn a_part_of_the_price_is_not_shown_as_the_whole() {
+    let shown = ending(&run(), None, folder(), false, false);
+    assert!(shown.contains("Spent: at least $0.024 (a price is unknown), 3 min 12 s"), "{shown}");
 }
 
 #[test]
@@ -136,7 +148,8 @@ fn a_failure_says_what_to_do_and_how_to_go_on() {
 
 #[test]
 fn going_on_is_offered_where_it_can_help() {
-    let offers = |run: &RunSummary, can_go_on| ending(run, None, folder(), can_go_on).contains("--resume");
+    let offers =
+        |run: &RunSummary, can_go_on| ending(run, None, folder(), true, can_go_on).contains("--resume");
     let cancelled = RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", 2) };
     for ended in [&failed("sandbox_lost", "", 2), &cancelled] {
         assert!(offers(ended, true));
@@ -168,6 +181,7 @@ fn the_demo_shows_comment_patch_and_tests() {
     let recording = r#"{"recorded_with":"gpt-5-mini","at":"2026-11-30T15:33:44Z"}"#;
     let input = DemoInput {
         knowledge: None,
+        priced: true,
         can_go_on: false,
         summary: &run(),
         folder: folder(),
