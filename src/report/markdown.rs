@@ -28,6 +28,25 @@ pub fn visible(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n").chars().filter(|c| !is_invisible(*c)).collect()
 }
 
+/// A path or name with everything spelled out that nobody would see, or that markdown would take off: two files
+/// must never look like one.
+pub fn exact(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    let mut chars = name.chars().peekable();
+    let mut is_after_space = true;
+    while let Some(char) = chars.next() {
+        let is_space = char.is_whitespace();
+        let is_plain = char == ' ' && !is_after_space && chars.peek().is_some();
+        if is_invisible(char) || char.is_control() || is_space && !is_plain {
+            shown.push_str(&format!("\\u{{{:x}}}", u32::from(char)));
+        } else {
+            shown.push(char);
+        }
+        is_after_space = is_space;
+    }
+    shown
+}
+
 /// What GitHub calls the language of a file.
 pub fn language(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -54,6 +73,22 @@ mod tests {
         assert_eq!(fence("x\n````\n", "rs"), "`````rs\nx\n````\n`````");
         assert_eq!(fence("x", "a b\n`"), "```ab\nx\n```");
         assert_eq!([language("a/b.rs"), language("Makefile"), language("a.b/c")], ["rs", "", ""]);
+    }
+
+    #[test]
+    fn what_nobody_would_see_of_a_name_is_spelled_out() {
+        for (name, shown) in [
+            ("src/a b.py", "src/a b.py"),
+            ("src/au\u{200b}th.py", "src/au\\u{200b}th.py"),
+            ("gnp\u{202e}.py", "gnp\\u{202e}.py"),
+            (" README.md", "\\u{20}README.md"),
+            ("a ", "a\\u{20}"),
+            ("a  b", "a \\u{20}b"),
+            ("a\nb\u{a0}\u{2028}", "a\\u{a}b\\u{a0}\\u{2028}"),
+        ] {
+            assert_eq!(exact(name), shown);
+            assert_eq!(exact(shown), shown);
+        }
     }
 
     proptest::proptest! {

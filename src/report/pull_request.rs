@@ -13,7 +13,7 @@ use crate::{
 use super::{
     fit::{MAX_CHARS, Piece, closed, fitting, join},
     inert::{Links, inert, inert_blocks, inert_line},
-    markdown::{code_span, visible},
+    markdown::{code_span, exact, visible},
     words::{Checks, counted, cut},
 };
 
@@ -198,7 +198,10 @@ fn tests(tests: &[TestReport]) -> Piece {
     if tests.is_empty() {
         text.push_str("Not tested: no test command ran after the last edit.");
     } else {
-        text.push_str("Run after the last edit; exit codes as seen from outside the sandbox:\n\n");
+        text.push_str(
+            "Run by the agent after its last edit, with exit codes as seen from outside the sandbox. The agent \
+             chose these commands and could change what they run:\n\n",
+        );
         text.push_str(&list(tests, |test| {
             let command = code_span(&cut(&test.command, MAX_COMMAND_CHARS));
             match test.exit_code {
@@ -207,9 +210,8 @@ fn tests(tests: &[TestReport]) -> Piece {
                         "{command} · exit code {code}, of its last part: a failure before it would not show"
                     )
                 }
-                Some(0) => format!("✓ {command} · exit code 0"),
-                Some(code) => format!("✗ {command} · exit code {code}"),
-                None => format!("✗ {command} · killed, or ended by its time limit"),
+                Some(code) => format!("{command} · exit code {code}"),
+                None => format!("{command} · killed, or ended by its time limit"),
             }
         }));
     }
@@ -269,7 +271,7 @@ fn left_out(resolved: &Resolved) -> Vec<Piece> {
 }
 
 fn name(path: &str) -> String {
-    code_span(&cut(path, MAX_NAME_CHARS))
+    code_span(&cut(&exact(path), MAX_NAME_CHARS))
 }
 
 fn list<T>(entries: &[T], line: impl Fn(&T) -> String) -> String {

@@ -5,7 +5,7 @@ use crate::{
     gate::shown::number,
 };
 
-use super::markdown::code_span;
+use super::markdown::{code_span, exact};
 
 pub fn category(category: Category) -> &'static str {
     match category {
@@ -138,7 +138,7 @@ pub fn models(by_role: &[(String, String)]) -> String {
             None => names.push((name, vec![role])),
         }
     }
-    let shown = |name: &str| code_span(&cut(name, 100));
+    let shown = |name: &str| code_span(&cut(&exact(name), 100));
     match names.as_slice() {
         [] => "no model".to_owned(),
         [(name, _)] => format!("model {}", shown(name)),

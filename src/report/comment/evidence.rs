@@ -2,9 +2,10 @@
 
 use crate::{
     domain::{Check, Citation},
+    gate,
     report::{
         fit::Piece,
-        markdown::{code_span, fence, language},
+        markdown::{code_span, exact, fence, language},
         words::{self, Checks, cut},
     },
 };
@@ -54,7 +55,7 @@ pub fn pieces(citations: &[Citation], quotes: Quotes, unfolded: usize) -> Vec<Pi
 fn line(number: usize, citation: &Citation) -> String {
     let mut line = format!("[{number}] {} {}", words::check_mark(citation.check), place(citation));
     if let Some(symbol) = &citation.symbol {
-        line.push_str(&format!(" · {}", code_span(&cut(symbol, MAX_NAME_CHARS))));
+        line.push_str(&format!(" · {}", code_span(&cut(&exact(symbol), MAX_NAME_CHARS))));
     }
     if let Some(remark) = words::check_remark(citation.check) {
         line.push_str(&format!(" · *{remark}*"));
@@ -65,7 +66,7 @@ fn line(number: usize, citation: &Citation) -> String {
 fn place(citation: &Citation) -> String {
     let Citation { start, end, .. } = citation;
     let lines = if start == end { format!("L{start}") } else { format!("L{start}-L{end}") };
-    let label = code_span(&format!("{}:{lines}", cut(&citation.path, MAX_NAME_CHARS)));
+    let label = code_span(&format!("{}:{lines}", cut(&exact(&citation.path), MAX_NAME_CHARS)));
     match &citation.permalink {
         Some(permalink) => format!("[{label}]({permalink})"),
         None => label,
@@ -84,5 +85,8 @@ fn quote(number: usize, citation: &Citation) -> Option<Piece> {
     if quote.trim_matches('\n').lines().count() > lines {
         shown.push_str("\n…");
     }
-    Some(Piece::Text(format!("[{number}]\n{}", fence(&shown, language(&citation.path)))))
+    Some(Piece::Text(format!(
+        "[{number}]\n{}",
+        fence(&gate::visible::visible(&shown), language(&citation.path))
+    )))
 }

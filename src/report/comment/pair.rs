@@ -1,7 +1,10 @@
 //! One question with its answer, as parts of the comment.
 
+use pulldown_cmark::{Event, Tag};
+
 use crate::{
     domain::{AnswerStatus, Block, Check, Citation, Origin, Pair},
+    gate::markdown,
     report::{
         fit::{Piece, join, length},
         inert::{Links, inert, inert_blocks, inert_line},
@@ -68,8 +71,17 @@ pub fn block_pieces(block: &Block, layout: Layout<'_>) -> Vec<Piece> {
 fn text_and_evidence(text: &str, citations: &[Citation], layout: Layout<'_>) -> Vec<Piece> {
     let text = marked(&inert(text, layout.links), citations);
     let mut pieces = folded(inert_blocks(&text, layout.links), layout.unfolded_chars);
+    if has_code_block(&text) {
+        let note = "⚠ *The code above is the answer's own words: only quoted lines below it were looked up.*";
+        pieces.push(Piece::Text(note.to_owned()));
+    }
     pieces.extend(evidence::pieces(citations, layout.quotes, layout.unfolded_citations));
     pieces
+}
+
+/// What a model puts into a code block looks like the quotes that were looked up, and is not.
+fn has_code_block(text: &str) -> bool {
+    markdown::parser(text).any(|event| matches!(event, Event::Start(Tag::CodeBlock(_))))
 }
 
 /// One entry beside the title, several as a list below it.
