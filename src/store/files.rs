@@ -54,11 +54,12 @@ impl RunFolder {
         if !path.is_dir() {
             return Err(file_error(path, "is no folder; --resume takes the --out folder of an earlier run"));
         }
-        let folder = Folder::lock(path, redact)?;
-        if !folder.holds_a_run() {
+        // Looked at before the lock, which is a file: a wrong folder is left as it is. A run that was killed
+        // before it stored anything has its folder of stages, too.
+        if !path.join("stages").is_dir() {
             return Err(file_error(path, "holds no run; --resume takes the --out folder of an earlier run"));
         }
-        folder.prepare()
+        Folder::lock(path, redact)?.prepare()
     }
 
     pub fn path(&self) -> &Path {
@@ -122,11 +123,6 @@ impl Folder {
         ["stages", "trajectories"]
             .iter()
             .any(|name| self.path.join(name).read_dir().is_ok_and(|mut files| files.next().is_some()))
-    }
-
-    /// Whether a run began here, even if it was killed before anything was stored.
-    fn holds_a_run(&self) -> bool {
-        self.path.join("stages").is_dir()
     }
 
     fn prepare(self) -> Result<RunFolder, StoreError> {
@@ -377,6 +373,7 @@ mod tests {
         let missing = folder.path().join("missing");
         insta::assert_snapshot!(told(RunFolder::resume(&missing, plain()), &folder), @"run state: DIR/missing: is no folder; --resume takes the --out folder of an earlier run");
         insta::assert_snapshot!(told(RunFolder::resume(folder.path(), plain()), &folder), @"run state: DIR: holds no run; --resume takes the --out folder of an earlier run");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "a wrong folder is left as it is");
         // A run that came to nothing, such as one whose issue file was missing, is in nobody's way.
         drop(RunFolder::create(folder.path(), plain()).unwrap());
         let run = RunFolder::create(folder.path(), plain()).unwrap();
