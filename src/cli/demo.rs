@@ -10,7 +10,7 @@ use crate::{
     domain::{Change, FileMode, RepoPath, RunId, TreeChanges},
     method::ports::Clock,
     repo::create_repository,
-    report,
+    report::{self, Left},
     runs::{
         self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start, StartError,
         Trial,
@@ -112,8 +112,7 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     let shown = report::demo(&report::DemoInput {
         summary: &solved.summary,
         knowledge: solved.knowledge.as_ref(),
-        folder: &solved.folder,
-        can_go_on: solved.can_go_on,
+        left: Left { folder: &solved.folder, can_go_on: solved.can_go_on, config: None },
         recorded: report::recorded_with(REPLIES),
         comment: solved.comment.as_deref(),
         diff: solved.patch.as_ref().map(|patch| patch.diff.as_slice()),

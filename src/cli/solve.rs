@@ -1,16 +1,12 @@
 //! `acquire solve`: a whole run without writes to GitHub.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use crate::{
     config::{self, Environment},
     domain::RunId,
     method::ports::Clock,
-    report,
+    report::{self, Left},
     runs::{
         self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Solved, Start,
         StartError,
@@ -28,15 +24,15 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
     let loaded =
         config::load(solve.config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?;
-    if solve.config.is_none() {
-        refuse_settings_of_the_repository(&loaded, &solve, &environment)?;
-    }
     let settings = loaded.settings;
+    let config = solve.config.and(loaded.file);
     let redact = runs::redactor(runs::scanner(&settings, &environment));
     let random = process::random()?;
     let clock = SystemClock::start();
     let start = match solve.folder {
-        args::Folder::Resume { folder, .. } => Start::Resume { folder },
+        args::Folder::Resume { folder, .. } => {
+            Start::Resume { folder: folder }
+        }
         args::Folder::New { out, task } => {
             let id = RunId::new(clock.now(), random.run_id);
             let folder = out.unwrap_or_else(|| settings.paths.runs.join(id.as_str()));
@@ -83,32 +79,10 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     if solve.json {
         println!("{}", redact(&serde_json::to_string_pretty(&solved.summary)?));
     }
-    let ending = report::ending(&solved.summary, solved.knowledge.as_ref(), &solved.folder, solved.can_go_on);
+    let left = Left { folder: &solved.folder, can_go_on: solved.can_go_on, config: config.as_deref() };
+    let ending = report::ending(&solved.summary, solved.knowledge.as_ref(), left);
     eprintln!("{}", redact(&ending));
     Ok(exit_code(&solved))
-}
-
-/// Settings name the endpoint that gets the key. A file that came with the repository is a stranger's: it is
-/// not taken just because the command was run in there.
-fn refuse_settings_of_the_repository(
-    loaded: &config::Loaded,
-    solve: &args::Solve,
-    environment: &Environment,
-) -> Result<(), UsageError> {
-    let task = match &solve.folder {
-        args::Folder::New { task, .. } | args::Folder::Resume { task: Some(task), .. } => task,
-        args::Folder::Resume { task: None, .. } => return Ok(()),
-    };
-    let (Some(file), args::RepoSource::Path(repo)) = (&loaded.file, &task.repo) else { return Ok(()) };
-    let real = |path: &Path| environment.working_folder.join(path).canonicalize();
-    match (real(file), real(repo)) {
-        (Ok(file), Ok(repo)) if file.starts_with(&repo) => Err(UsageError(format!(
-            "{} lies in the repository that is worked on, and whoever wrote it could have your key sent to \
-             themselves. If it is yours, say so by --config {0}",
-            file.display()
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// Paths are kept absolute: a run may be resumed from another folder.

@@ -16,9 +16,18 @@ use crate::{
 
 use super::words::{Checks, counted, duration, money, tokens};
 
-/// The end of a run: what came of it, where it lies, what to do next. `can_go_on`: whether `--resume` may end
-/// otherwise.
-pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, folder: &Path, can_go_on: bool) -> String {
+/// What a run left, and how it can go on.
+#[derive(Debug, Clone, Copy)]
+pub struct Left<'a> {
+    pub folder: &'a Path,
+    /// Whether `--resume` may end otherwise.
+    pub can_go_on: bool,
+    /// The settings file that was named by `--config`.
+    pub config: Option<&'a Path>,
+}
+
+/// The end of a run: what came of it, where it lies, what to do next.
+pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, left: Left<'_>) -> String {
     let mut paragraphs = vec![outcome(run)];
     if let Some(knowledge) = knowledge {
         let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
@@ -31,8 +40,8 @@ pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, folder: &Path, ca
         let (money, time) = (money(total.usd, priced), duration(total.seconds));
         paragraphs.push(format!("Spent: {money}, {time}, {}.", tokens(total.tokens)));
     }
-    paragraphs.push(files(run, folder));
-    paragraphs.extend(next(run, folder, can_go_on));
+    paragraphs.push(files(run, left.folder));
+    paragraphs.extend(next(run, left));
     paragraphs.join("\n\n")
 }
 
@@ -84,7 +93,8 @@ fn ended_well(run: &RunSummary) -> bool {
     matches!(run.outcome, Outcome::Patch | Outcome::NoPatch | Outcome::KnowledgeOnly)
 }
 
-fn next(run: &RunSummary, folder: &Path, can_go_on: bool) -> Option<String> {
+fn next(run: &RunSummary, left: Left<'_>) -> Option<String> {
+    let Left { folder, can_go_on, config } = left;
     let patch = shell_word(&shown_path(&folder.join("patch.diff")));
     match run.outcome {
         Outcome::Patch if run.repo.contains("://") => {
@@ -94,8 +104,9 @@ fn next(run: &RunSummary, folder: &Path, can_go_on: bool) -> Option<String> {
             Some(format!("To apply it:\n  git -C {} apply {patch}", shell_word(&shown::text(&run.repo))))
         }
         Outcome::Failed | Outcome::Cancelled if can_go_on => Some(format!(
-            "To go on from where it stopped (what is finished is not paid again):\n  acquire solve --resume {}",
-            shell_word(&shown_path(folder))
+            "To go on from where it stopped (what is finished is not paid again):\n  acquire solve --resume {}{}",
+            shell_word(&shown_path(folder)),
+            config.map(|file| format!(" --config {}", shell_word(&shown_path(file)))).unwrap_or_default()
         )),
         _ => None,
     }
@@ -118,9 +129,7 @@ fn shell_word(text: &str) -> String {
 pub struct DemoInput<'a> {
     pub knowledge: Option<&'a Knowledge>,
     pub summary: &'a RunSummary,
-    pub folder: &'a Path,
-    /// Whether the run could go on after it ended early.
-    pub can_go_on: bool,
+    pub left: Left<'a>,
     /// See [`recorded_with`].
     pub recorded: String,
     /// Markdown, as in `comment.md`.
@@ -153,7 +162,7 @@ pub fn demo(input: &DemoInput<'_>) -> String {
     );
     parts.push(part(
         "The run",
-        &format!("{}\n\n{recorded}", ending(input.summary, input.knowledge, input.folder, input.can_go_on)),
+        &format!("{}\n\n{recorded}", ending(input.summary, input.knowledge, input.left)),
     ));
     parts.join("\n\n")
 }

@@ -56,7 +56,7 @@ fn failed(class: &str, message: &str, stages: usize) -> RunSummary {
 
 /// The end of a run without knowledge; one that failed could go on.
 fn end(run: &RunSummary, folder: &Path) -> String {
-    ending(run, None, folder, run.error.is_some())
+    ending(run, None, Left { folder, can_go_on: run.error.is_some(), config: None })
 }
 
 #[test]
@@ -136,13 +136,19 @@ fn a_failure_says_what_to_do_and_how_to_go_on() {
 
 #[test]
 fn going_on_is_offered_where_it_can_help() {
-    let offers = |run: &RunSummary, can_go_on| ending(run, None, folder(), can_go_on).contains("--resume");
+    let shown = |run: &RunSummary, can_go_on, config| {
+        ending(run, None, Left { folder: Path::new("/runs/1"), can_go_on, config })
+    };
+    let offers = |run: &RunSummary, can_go_on| shown(run, can_go_on, None).contains("--resume");
     let cancelled = RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", 2) };
     for ended in [&failed("sandbox_lost", "", 2), &cancelled] {
         assert!(offers(ended, true));
         assert!(!offers(ended, false));
     }
     assert!(!offers(&run(), true));
+    // Without it, other settings would be found.
+    let named = shown(&cancelled, true, Some(Path::new("/home/me/my own.toml")));
+    assert!(named.ends_with("\n  acquire solve --resume /runs/1 --config '/home/me/my own.toml'"), "{named}");
 }
 
 #[test]
@@ -168,9 +174,8 @@ fn the_demo_shows_comment_patch_and_tests() {
     let recording = r#"{"recorded_with":"gpt-5-mini","at":"2026-11-30T15:33:44Z"}"#;
     let input = DemoInput {
         knowledge: None,
-        can_go_on: false,
+        left: Left { folder: folder(), can_go_on: false, config: None },
         summary: &run(),
-        folder: folder(),
         recorded: recorded_with(recording),
         comment: Some("### Comment\n"),
         diff: Some(b"--- a/caf\xe9\n+\x1b[31mred\n"),
