@@ -31,7 +31,7 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let clock = SystemClock::start();
     let start = match solve.folder {
         args::Folder::Resume { folder, .. } => {
-            Start::Resume { folder: folder }
+            Start::Resume { folder: environment.working_folder.join(folder) }
         }
         args::Folder::New { out, task } => {
             let id = RunId::new(clock.now(), random.run_id);
