@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    config::{RoleModel, SandboxKind},
+    config::{RoleModel, SandboxKind, SandboxSection},
     domain::{CommitId, RepoId, RunId},
     method::{
         context::{Models, RunError},
@@ -146,33 +146,27 @@ pub async fn open_sandboxes(
     folders: &Folders,
 ) -> Result<(Arc<dyn Sandboxes>, Vec<String>), RunError> {
     let settings = &host.settings.sandbox;
-    let docker = match request.sandbox {
-        SandboxKind::Docker => true,
-        SandboxKind::Namespaces => false,
-        SandboxKind::Auto => Engine::connect(settings.host.as_deref()).await.is_ok(),
+    let connect = || Engine::connect(settings.host.as_deref());
+    let engine = match request.sandbox {
+        SandboxKind::Docker => {
+            let or = |e| SandboxError::Unavailable(format!("{e}, or use `--sandbox namespaces`"));
+            Ok(connect().await.map_err(or)?)
+        }
+        SandboxKind::Namespaces => Err("Sandbox: namespaces.".to_owned()),
+        SandboxKind::Auto => {
+            connect().await.map_err(|reason| format!("Sandbox: namespaces, which is weaker: {reason}."))
+        }
     };
-    let chosen = request.sandbox == SandboxKind::Auto;
-    if !docker {
-        let mib = |number: u64| number << 20;
-        let limits = namespaces::Settings {
-            memory_bytes: mib(settings.memory_mib),
-            pids: settings.pids.into(),
-            workspace_bytes: settings.workspace_mib.map(mib),
-            tmp_bytes: mib(settings.tmp_mib),
-            budget: CommandBudget::default(),
-        };
-        let program = std::env::current_exe().map_err(|e| {
-            SandboxError::Unavailable(format!("this program's own file cannot be found: {e}"))
-        })?;
-        let base = folders.namespaces.as_path();
-        let sandboxes = Namespaces::start(run.clone(), tree, Some(history), limits, base, program).await?;
-        let note = if chosen {
-            "Sandbox: namespaces, since no Docker engine answers. Fit for your own repositories only."
-        } else {
-            "Sandbox: namespaces. Fit for your own repositories only."
-        };
-        return Ok((Arc::new(sandboxes), vec![note.into()]));
-    }
+    let engine = match engine {
+        Ok(engine) => engine,
+        Err(why_none) => {
+            let sandboxes = start_namespaces(settings, run, tree, history, folders).await?;
+            return Ok((
+                Arc::new(sandboxes),
+                vec![format!("{why_none} Fit for your own repositories only.")],
+            ));
+        }
+    };
     let image = request.image.clone().unwrap_or_else(|| settings.image.clone());
     let alive = folders.alive.clone();
     let now = host.clock.now();
@@ -181,9 +175,9 @@ pub async fn open_sandboxes(
     let lease_until =
         now.saturating_add(longest.saturating_add(LEASE_MARGIN)).unwrap_or(jiff::Timestamp::MAX);
     let sandboxes = DockerSandboxes::start(DockerRun {
+        engine,
         settings: DockerSettings {
             image: image.clone(),
-            host: settings.host.clone(),
             memory_mib: settings.memory_mib,
             cpus: settings.cpus,
             pids: settings.pids,
@@ -203,6 +197,26 @@ pub async fn open_sandboxes(
     let mut notes = vec![format!("Sandbox: Docker, image {image} ({}).", sandboxes.image_id())];
     notes.extend(sandboxes.notes());
     Ok((Arc::new(sandboxes), notes))
+}
+
+async fn start_namespaces(
+    settings: &SandboxSection,
+    run: &RunId,
+    tree: Arc<dyn SourceTree>,
+    history: History,
+    folders: &Folders,
+) -> Result<Namespaces, SandboxError> {
+    let mib = |number: u64| number << 20;
+    let limits = namespaces::Settings {
+        memory_bytes: mib(settings.memory_mib),
+        pids: settings.pids.into(),
+        workspace_bytes: settings.workspace_mib.map(mib),
+        tmp_bytes: mib(settings.tmp_mib),
+        budget: CommandBudget::default(),
+    };
+    let program = std::env::current_exe()
+        .map_err(|e| SandboxError::Unavailable(format!("this program's own file cannot be found: {e}")))?;
+    Namespaces::start(run.clone(), tree, Some(history), limits, &folders.namespaces, program).await
 }
 
 /// This installation's name, made when it is first needed.

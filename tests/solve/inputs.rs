@@ -168,9 +168,13 @@ async fn an_image_or_an_engine_that_is_not_there() {
     assert_eq!(project.run_json()["sandbox"], "docker");
 
     fs::remove_dir_all(project.path("out")).unwrap();
-    let ended = project.end(&mut without_engine("auto")).await;
-    assert_snapshot!(ended.assert_code(0).line("note: Sandbox"), @"note: Sandbox: namespaces, since no Docker engine answers. Fit for your own repositories only.");
-    let run = project.run_json();
-    assert_eq!(run["sandbox"], "namespaces");
-    assert!(run["notes"][0].as_str().unwrap().starts_with("Sandbox: namespaces"), "{run:#}");
+    project.end(&mut without_engine("auto")).await.assert_code(0);
+    assert_snapshot!(project.run_json()["notes"][0].as_str().unwrap(), @"Sandbox: namespaces, which is weaker: no Docker engine answers at unix:///nonexistent (there is no such socket). Start Docker. Fit for your own repositories only.");
+    assert_eq!(project.run_json()["sandbox"], "namespaces");
+
+    // An engine elsewhere is no engine that is missing.
+    fs::remove_dir_all(project.path("out")).unwrap();
+    let mut elsewhere = without_engine("auto");
+    project.end(elsewhere.env("DOCKER_HOST", "tcp://10.0.0.1:2375")).await.assert_code(0);
+    assert_snapshot!(project.run_json()["notes"][0].as_str().unwrap(), @"Sandbox: namespaces, which is weaker: the Docker engine at tcp://10.0.0.1:2375 cannot be used: only sockets (unix:///path) are. Change sandbox.host or DOCKER_HOST. Fit for your own repositories only.");
 }
