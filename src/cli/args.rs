@@ -1,21 +1,16 @@
 //! What the command line was asked.
 //!
 //! Arguments are parsed into plain data first, then into values with meaning; what cannot be meant is a
-//! usage error (exit code 2) that says what would be right. A message never repeats a URL, which may hold
-//! a token.
+//! usage error (exit code 2) that says what would be right. A message never repeats a token in a URL.
 
-use std::{
-    ffi::{OsStr, OsString},
-    path::PathBuf,
-};
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
     Args, CommandFactory, Parser, Subcommand, ValueEnum,
     error::{Error, ErrorKind},
 };
-use url::{Host, Url};
 
-use crate::{config::SandboxKind, github::IssueRef};
+use crate::{config::SandboxKind, github::IssueRef, repo::Source};
 
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +44,7 @@ pub struct Solve {
 /// What a run works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    pub repo: RepoSource,
+    pub repo: Source,
     pub issue: IssueSource,
     /// A revision; the default branch where there is none.
     pub base: Option<String>,
@@ -62,13 +57,6 @@ pub enum Folder {
     New { out: Option<PathBuf>, task: Task },
     /// Goes on with an earlier run. Its task is stored there, and may be given again.
     Resume { folder: PathBuf, task: Option<Task> },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RepoSource {
-    Path(PathBuf),
-    /// `https`, `file`, or `http` on this machine; without a user or password.
-    Url(Url),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +155,7 @@ Exit codes: 0 finished, also without a patch; 1 failed; 2 wrong usage or setting
 struct RawSolve {
     /// The repository: a folder on this machine or an https URL
     #[arg(long, value_name = "PATH|URL", required_unless_present = "resume")]
-    repo: Option<OsString>,
+    repo: Option<String>,
     /// The issue on GitHub: its URL, or its number in the repository (of a folder: in its `origin`)
     #[arg(long, value_name = "URL|NUMBER", required_unless_present_any = ["issue_file", "resume"])]
     issue: Option<String>,
@@ -257,12 +245,12 @@ impl RawSolve {
 
 /// `None` where nothing of it was said, as `--resume` allows.
 fn task(
-    repo: Option<OsString>,
+    repo: Option<String>,
     issue: Option<String>,
     issue_file: Option<PathBuf>,
     base: Option<String>,
 ) -> Result<Option<Task>, Error> {
-    let repo = repo.as_deref().map(repo_source).transpose()?;
+    let repo = repo.as_deref().map(Source::parse).transpose().map_err(|e| usage(format!("--repo: {e}")))?;
     let issue = match (issue_file, issue) {
         (Some(file), _) => Some(IssueSource::File(file)),
         (None, Some(text)) => Some(issue_source(&text)?),
@@ -274,38 +262,6 @@ fn task(
         _ => Err(usage(
             "--repo, --issue or --issue-file, and --base belong together: give all or none of them",
         )),
-    }
-}
-
-fn repo_source(text: &OsStr) -> Result<RepoSource, Error> {
-    let Some(url) = text.to_str().filter(|text| text.contains("://")) else {
-        if text.is_empty() {
-            return Err(usage("--repo is empty; name a folder or an https URL"));
-        }
-        return Ok(RepoSource::Path(text.into()));
-    };
-    let url = Url::parse(url).map_err(|error| usage(format!("--repo is no valid URL: {error}")))?;
-    let fine = match url.scheme() {
-        "https" => url.host().is_some(),
-        "file" => true,
-        "http" => is_this_machine(&url),
-        _ => false,
-    };
-    if !fine {
-        return Err(usage("--repo takes https URLs (http on this machine only), and paths of folders"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(usage("--repo must not hold a user or token; set GITHUB_TOKEN instead"));
-    }
-    Ok(RepoSource::Url(url))
-}
-
-fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 
@@ -356,8 +312,8 @@ mod tests {
         let url = "https://github.com/o/r/issues/9";
         let by_url = task_of(solve(&format!("--repo . --issue {url} --base v1")));
         assert_eq!(by_url.issue, reference(url));
-        assert_eq!((by_url.repo, by_url.base), (RepoSource::Path(".".into()), Some("v1".into())));
-        let from_file = task_of(solve("--repo a/b --issue-file i.md"));
+        assert_eq!((by_url.repo, by_url.base), (Source::Folder(".".into()), Some("v1".into())));
+        let from_file = task_of(solve("--repo ./a/b --issue-file i.md"));
         assert_eq!(from_file.issue, IssueSource::File("i.md".into()));
     }
 
@@ -402,8 +358,10 @@ mod tests {
         insta::assert_snapshot!(told("solve --repo . --issue 0"), @r#"error: not a valid issue: "0": its number must be a whole number from 1"#);
         insta::assert_snapshot!(told("solve --repo . --issue https://github.com/o/r/pull/7"), @r#"error: not a valid issue: "https://github.com/o/r/pull/7": it is a pull request; name an issue"#);
         insta::assert_snapshot!(told("solve --repo . --issue-file a --issue 7"), @"error: the argument '--issue-file <FILE>' cannot be used with '--issue <URL|NUMBER>'");
-        insta::assert_snapshot!(told("solve --repo ssh://git@github.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
-        insta::assert_snapshot!(told("solve --repo http://example.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
+        insta::assert_snapshot!(told("solve --repo ssh://github.com/o/r --issue-file a"), @"error: --repo: cannot read a repository by ssh://; give a folder or an https:// address");
+        insta::assert_snapshot!(told("solve --repo http://example.com/o/r --issue-file a"), @"error: --repo: cannot read a repository by http://; give a folder or an https:// address");
+        insta::assert_snapshot!(told("solve --repo git@github.com:o/n.git --issue 7"), @"error: --repo: git@github.com:o/n.git is an ssh address; give a folder or an https:// address, such as https://github.com/o/n");
+        insta::assert_snapshot!(told("solve --repo o/n --issue 7"), @"error: --repo: there is no folder o/n; did you mean https://github.com/o/n?");
         insta::assert_snapshot!(told("solve --repo . --issue-file a --sandbox podman"), @"error: invalid value 'podman' for '--sandbox <KIND>'   [possible values: auto, docker, namespaces]");
         insta::assert_snapshot!(told("solv"), @"error: unrecognized subcommand 'solv'");
     }

@@ -6,6 +6,7 @@ use crate::{
     config::{self, Environment},
     domain::RunId,
     method::ports::Clock,
+    repo::Source,
     report::{self, Left},
     runs::{
         self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Solved, Start,
@@ -86,13 +87,13 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
 }
 
 /// Paths are kept absolute: a run may be resumed from another folder.
-fn repo_text(repo: args::RepoSource, environment: &Environment) -> String {
+fn repo_text(repo: Source, environment: &Environment) -> String {
     match repo {
-        args::RepoSource::Path(path) => {
-            let path: PathBuf = environment.working_folder.join(path);
+        Source::Folder(path) => {
+            let path: PathBuf = environment.working_folder.join(path).components().collect();
             path.to_string_lossy().into_owned()
         }
-        args::RepoSource::Url(url) => url.into(),
+        Source::Web(url) => url.into(),
     }
 }
 
