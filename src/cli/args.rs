@@ -6,11 +6,16 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
-    Args, CommandFactory, Parser, Subcommand, ValueEnum,
+    Args, CommandFactory, Parser, Subcommand,
     error::{Error, ErrorKind},
 };
 
-use crate::{config::SandboxKind, github::IssueRef, repo::Source};
+use crate::{
+    config::SandboxKind,
+    github::IssueRef,
+    repo::Source,
+    runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
+};
 
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,8 +34,6 @@ pub struct Demo {
 pub struct Solve {
     pub folder: Folder,
     pub knowledge: KnowledgeKind,
-    pub answerer: AnswererKind,
-    pub resolver: ResolverKind,
     /// Where it is not set, the settings say.
     pub questions: Option<u32>,
     pub patch: bool,
@@ -57,45 +60,6 @@ pub enum Folder {
     New { out: Option<PathBuf>, task: Task },
     /// Goes on with an earlier run. Its task is stored there, and may be given again.
     Resume { folder: PathBuf, task: Option<Task> },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IssueSource {
-    File(PathBuf),
-    /// An issue on a GitHub: its URL, or its number in the run's repository.
-    Reference(String),
-}
-
-/// Where model replies come from and go to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replies {
-    Live,
-    Record(PathBuf),
-    Replay {
-        file: PathBuf,
-        /// Takes replies although the prompts differ from the recorded ones.
-        lenient: bool,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KnowledgeKind {
-    /// Questions and checked answers
-    Qa,
-    /// No knowledge: the base agent
-    None,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AnswererKind {
-    /// An agent that explores the repository with a shell
-    Explore,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ResolverKind {
-    /// An agent that edits and tests with a shell
-    Agent,
 }
 
 /// Reads the command line, the program's name first. The error prints itself and knows its exit code; help
@@ -171,12 +135,6 @@ struct RawSolve {
     /// What to acquire before the repair
     #[arg(long, value_enum, default_value = "qa", value_name = "KIND", conflicts_with = "resume")]
     knowledge: KnowledgeKind,
-    /// Who answers a question
-    #[arg(long, value_enum, default_value = "explore", value_name = "KIND", conflicts_with = "resume")]
-    answerer: AnswererKind,
-    /// Who repairs
-    #[arg(long, value_enum, default_value = "agent", value_name = "KIND", conflicts_with = "resume")]
-    resolver: ResolverKind,
     /// Questions to ask, from 0 to 8; 0 is `--knowledge none`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8), conflicts_with = "resume")]
     questions: Option<u32>,
@@ -222,21 +180,16 @@ impl RawSolve {
         if none && raw.questions.is_some_and(|number| number > 0) {
             return Err(usage("--knowledge none asks no questions; leave out --questions"));
         }
-        let replies = match (raw.record, raw.replay) {
-            (Some(file), _) => Replies::Record(file),
-            (None, Some(file)) => Replies::Replay { file, lenient: raw.replay_lenient },
-            (None, None) => Replies::Live,
-        };
+        let lenient = raw.replay_lenient;
+        let replay = raw.replay.map(|file| Replay { source: ReplaySource::File(file), lenient });
         Ok(Solve {
             folder,
             knowledge: if raw.questions == Some(0) { KnowledgeKind::None } else { raw.knowledge },
-            answerer: raw.answerer,
-            resolver: raw.resolver,
             questions: raw.questions,
             patch: !raw.no_patch,
             image: raw.image,
             sandbox: raw.sandbox,
-            replies,
+            replies: Replies { record: raw.record, replay },
             json: raw.json,
             config: raw.config,
         })
@@ -343,9 +296,12 @@ mod tests {
     #[test]
     fn replies_are_live_recorded_or_replayed() {
         let replies = |options: &str| solve(&format!("--repo . --issue-file i {options}")).replies;
-        assert_eq!(replies(""), Replies::Live);
-        assert_eq!(replies("--record f"), Replies::Record("f".into()));
-        let replay = |lenient| Replies::Replay { file: "f".into(), lenient };
+        assert_eq!(replies(""), Replies::default());
+        assert_eq!(replies("--record f"), Replies { record: Some("f".into()), replay: None });
+        let replay = |lenient| Replies {
+            record: None,
+            replay: Some(Replay { source: ReplaySource::File("f".into()), lenient }),
+        };
         assert_eq!(replies("--replay f"), replay(false));
         assert_eq!(replies("--replay f --replay-lenient"), replay(true));
         insta::assert_snapshot!(told("solve --repo . --issue-file i --replay-lenient"), @"error: the following required arguments were not provided:   --replay <FILE>");

@@ -8,10 +8,7 @@ use crate::{
     method::ports::Clock,
     repo::Source,
     report::{self, Left},
-    runs::{
-        self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Solved, Start,
-        StartError,
-    },
+    runs::{self, Host, Request, Solved, Start, StartError},
     store::Outcome,
 };
 
@@ -39,28 +36,15 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
             let folder = out.unwrap_or_else(|| settings.paths.runs.join(id.as_str()));
             let request = Request {
                 repo: repo_text(task.repo, &environment),
-                issue: match task.issue {
-                    args::IssueSource::File(path) => IssueSource::File(path),
-                    args::IssueSource::Reference(text) => IssueSource::Reference(text),
-                },
+                issue: task.issue,
                 base: task.base,
-                knowledge: match solve.knowledge {
-                    args::KnowledgeKind::Qa => KnowledgeKind::Qa,
-                    args::KnowledgeKind::None => KnowledgeKind::None,
-                },
+                knowledge: solve.knowledge,
                 questions: solve.questions.unwrap_or(settings.method.questions) as usize,
                 patch: solve.patch,
                 image: solve.image,
                 sandbox: solve.sandbox.unwrap_or(settings.sandbox.kind),
             };
             Start::Fresh { request, folder: environment.working_folder.join(folder) }
-        }
-    };
-    let replies = match solve.replies {
-        args::Replies::Live => Replies::default(),
-        args::Replies::Record(file) => Replies { record: Some(file), replay: None },
-        args::Replies::Replay { file, lenient } => {
-            Replies { record: None, replay: Some(Replay { source: ReplaySource::File(file), lenient }) }
         }
     };
     let host = Host {
@@ -71,7 +55,7 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
         cancel: process::cancel_on_signals()?,
         random,
     };
-    let solved = match runs::solve(start, replies, host).await {
+    let solved = match runs::solve(start, solve.replies, host).await {
         Ok(solved) => solved,
         Err(StartError::Usage { text, .. }) => return Err(UsageError(text).into()),
         Err(StartError::Cancelled) => return Ok(ExitCode::from(CANCELLED)),
