@@ -99,6 +99,10 @@ struct RawDemo {
     json: bool,
 }
 
+const SOLVE_USAGE: &str = "\
+acquire solve --repo <PATH|URL> (--issue <URL|NUMBER> | --issue-file <FILE>) [OPTIONS]
+       acquire solve --resume <DIR> [OPTIONS]";
+
 const SOLVE_EXAMPLES: &str = "\
 Examples:
   An issue of a public repository, by its URL:
@@ -115,13 +119,13 @@ Exit codes: 0 finished, also without a patch; 1 failed; 2 wrong usage or setting
 
 /// Acquires knowledge about an issue, checks it, and repairs the issue with it. Writes to no repository.
 #[derive(Args)]
-#[command(after_help = SOLVE_EXAMPLES)]
+#[command(after_help = SOLVE_EXAMPLES, override_usage = SOLVE_USAGE)]
 struct RawSolve {
     /// The repository: a folder on this machine or an https URL
-    #[arg(long, value_name = "PATH|URL", required_unless_present = "resume")]
+    #[arg(long, value_name = "PATH|URL")]
     repo: Option<String>,
     /// The issue on GitHub: its URL, or its number in the repository (of a folder: in its `origin`)
-    #[arg(long, value_name = "URL|NUMBER", required_unless_present_any = ["issue_file", "resume"])]
+    #[arg(long, value_name = "URL|NUMBER")]
     issue: Option<String>,
     /// The issue in a Markdown file
     #[arg(long, value_name = "FILE", conflicts_with = "issue")]
@@ -170,12 +174,14 @@ struct RawSolve {
 impl RawSolve {
     fn with_meaning(self: Box<Self>) -> Result<Solve, Error> {
         let raw = *self;
-        let task = task(raw.repo, raw.issue, raw.issue_file, raw.base)?;
-        let folder = match (raw.resume, task) {
-            (Some(folder), task) => Folder::Resume { folder, task },
-            (None, Some(task)) => Folder::New { out: raw.out, task },
-            (None, None) => return Err(usage("--repo and --issue or --issue-file are needed")),
+        let repo = raw.repo.as_deref().map(Source::parse).transpose();
+        let repo = repo.map_err(|error| usage(format!("--repo: {error}")))?;
+        let issue = match (raw.issue_file, raw.issue) {
+            (Some(file), _) => Some(IssueSource::File(file)),
+            (None, Some(text)) => Some(issue_source(&text)?),
+            (None, None) => None,
         };
+        let folder = folder(raw.resume, raw.out, repo, issue, raw.base)?;
         let none = raw.knowledge == KnowledgeKind::None;
         if none && raw.questions.is_some_and(|number| number > 0) {
             return Err(usage("--knowledge none asks no questions; leave out --questions"));
@@ -196,23 +202,30 @@ impl RawSolve {
     }
 }
 
-/// `None` where nothing of it was said, as `--resume` allows.
-fn task(
-    repo: Option<String>,
-    issue: Option<String>,
-    issue_file: Option<PathBuf>,
+fn folder(
+    resume: Option<PathBuf>,
+    out: Option<PathBuf>,
+    repo: Option<Source>,
+    issue: Option<IssueSource>,
     base: Option<String>,
-) -> Result<Option<Task>, Error> {
-    let repo = repo.as_deref().map(Source::parse).transpose().map_err(|e| usage(format!("--repo: {e}")))?;
-    let issue = match (issue_file, issue) {
-        (Some(file), _) => Some(IssueSource::File(file)),
-        (None, Some(text)) => Some(issue_source(&text)?),
-        (None, None) => None,
-    };
-    match (repo, issue) {
-        (Some(repo), Some(issue)) => Ok(Some(Task { repo, issue, base })),
-        (None, None) if base.is_none() => Ok(None),
-        _ => Err(usage(
+) -> Result<Folder, Error> {
+    match (resume, repo, issue) {
+        (None, Some(repo), Some(issue)) => Ok(Folder::New { out, task: Task { repo, issue, base } }),
+        (None, None, None) => Err(usage(
+            "there is nothing to work on: give --repo, and --issue or --issue-file; or --resume with the folder \
+             of an earlier run",
+        )),
+        (None, None, Some(_)) => {
+            Err(usage("--repo is missing: the folder or the https URL of the repository"))
+        }
+        (None, Some(_), None) => Err(usage(
+            "the issue is missing: --issue with its URL or its number, or --issue-file with a file that holds it",
+        )),
+        (Some(folder), Some(repo), Some(issue)) => {
+            Ok(Folder::Resume { folder, task: Some(Task { repo, issue, base }) })
+        }
+        (Some(folder), None, None) if base.is_none() => Ok(Folder::Resume { folder, task: None }),
+        (Some(_), ..) => Err(usage(
             "--repo, --issue or --issue-file, and --base belong together: give all or none of them",
         )),
     }
@@ -225,7 +238,10 @@ fn issue_source(text: &str) -> Result<IssueSource, Error> {
 }
 
 fn usage(message: impl std::fmt::Display) -> Error {
-    Raw::command().error(ErrorKind::ValueValidation, message)
+    let mut raw = Raw::command();
+    raw.build();
+    let solve = raw.find_subcommand_mut("solve").expect("it is one of the commands above");
+    solve.error(ErrorKind::ValueValidation, message)
 }
 
 #[cfg(test)]
@@ -310,7 +326,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_a_usage_error() {
-        insta::assert_snapshot!(told("solve"), @"error: the following required arguments were not provided:   --repo <PATH|URL>   --issue <URL|NUMBER>");
+        insta::assert_snapshot!(told("solve"), @"error: there is nothing to work on: give --repo, and --issue or --issue-file; or --resume with the folder of an earlier run");
+        insta::assert_snapshot!(told("solve --issue 7"), @"error: --repo is missing: the folder or the https URL of the repository");
+        insta::assert_snapshot!(told("solve --repo ."), @"error: the issue is missing: --issue with its URL or its number, or --issue-file with a file that holds it");
+        insta::assert_snapshot!(told("solve --repo . --issue abc"), @r#"error: not a valid issue: "abc": it is neither a number nor a URL; what stands in a file goes to --issue-file"#);
         insta::assert_snapshot!(told("solve --repo . --issue 0"), @r#"error: not a valid issue: "0": its number must be a whole number from 1"#);
         insta::assert_snapshot!(told("solve --repo . --issue https://github.com/o/r/pull/7"), @r#"error: not a valid issue: "https://github.com/o/r/pull/7": it is a pull request; name an issue"#);
         insta::assert_snapshot!(told("solve --repo . --issue-file a --issue 7"), @"error: the argument '--issue-file <FILE>' cannot be used with '--issue <URL|NUMBER>'");
@@ -327,6 +346,13 @@ mod tests {
         let error = parsed("solve --repo https://x:ghp_secret@github.com/o/r --issue-file a").unwrap_err();
         assert!(!error.to_string().contains("ghp_secret"), "{error}");
         assert!(error.to_string().contains("GITHUB_TOKEN"), "{error}");
+    }
+
+    #[test]
+    fn a_usage_error_shows_the_usage_of_its_command() {
+        let error = parsed("solve --repo .").unwrap_err().to_string();
+        assert!(error.contains("Usage: acquire solve --repo <PATH|URL> (--issue <URL|NUMBER> | "), "{error}");
+        assert!(error.contains("try '--help'"), "{error}");
     }
 
     #[test]
