@@ -15,6 +15,7 @@ use crate::{
         self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start, StartError,
         Trial,
     },
+    store::make_run_folder,
 };
 
 use super::{
@@ -131,7 +132,8 @@ async fn lay_out(folder: &Path) -> anyhow::Result<()> {
             UsageError(format!("{} is there already; name another folder by --out", repo.display())).into()
         );
     }
-    std::fs::create_dir_all(&repo).with_context(|| format!("{} cannot be made", repo.display()))?;
+    make_run_folder(folder)?;
+    std::fs::create_dir(&repo).with_context(|| format!("{} cannot be made", repo.display()))?;
     let issue = folder.join("issue.md");
     std::fs::write(&issue, ISSUE).with_context(|| format!("{} cannot be written", issue.display()))?;
     let files = PROJECT

@@ -33,12 +33,28 @@ struct Folder {
     _lock: File,
 }
 
+/// The folder below which runs lie where nobody says otherwise.
+const OURS: &str = ".acquire";
+
+/// Makes a folder for a run, for its owner alone; one that exists is fine. Where it lies in a repository, the
+/// repository's status does not show it.
+pub fn make_run_folder(path: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        file_error(path, format!("cannot be made: {error}; name another folder by --out"))
+    })?;
+    if let Some(ours) = path.ancestors().skip(1).find(|folder| folder.file_name() == Some(OURS.as_ref())) {
+        let file = ours.join(".gitignore");
+        if !file.exists() {
+            atomic::write(&file, b"*\n")?;
+        }
+    }
+    Ok(())
+}
+
 impl RunFolder {
     /// Takes a folder for a new run. It is made where it is missing, and must not hold the work of another.
     pub fn create(path: &Path, redact: Redactor) -> Result<Self, StoreError> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
-            file_error(path, format!("cannot be made: {error}; name another folder by --out"))
-        })?;
+        make_run_folder(path)?;
         let folder = Folder::lock(path, redact)?;
         if folder.holds_work() {
             return Err(file_error(
@@ -356,6 +372,19 @@ mod tests {
         run.append_turn(&agent, &turn(3, "C")).await.unwrap();
         assert_eq!(run.turns(&agent).await.unwrap(), [turn(1, "a"), turn(2, "B"), turn(3, "C")]);
         assert_eq!(run.saved_tree(&agent, 3).await.unwrap(), Some((1, file(b"x\xff", b"1"))));
+    }
+
+    #[test]
+    fn git_does_not_see_runs_where_they_usually_lie() {
+        let folder = tempfile::tempdir().unwrap();
+        let ignore = folder.path().join(".acquire/.gitignore");
+        make_run_folder(&folder.path().join("out")).unwrap();
+        assert!(!folder.path().join(".gitignore").exists(), "a folder of the user's choice is theirs");
+        make_run_folder(&folder.path().join(".acquire/runs/1")).unwrap();
+        assert_eq!(std::fs::read_to_string(&ignore).unwrap(), "*\n");
+        std::fs::write(&ignore, "runs\n").unwrap();
+        make_run_folder(&folder.path().join(".acquire/runs/2")).unwrap();
+        assert_eq!(std::fs::read_to_string(&ignore).unwrap(), "runs\n", "theirs, once it is there");
     }
 
     #[test]

@@ -51,6 +51,8 @@ fn the_demo_shows_knowledge_a_patch_and_its_tests_on_a_bare_machine() {
     let folder = TempDir::new().unwrap();
     let (stdout, stderr) = finished(&acquire(folder.path()).args(["demo", "--out", "out"]).output().unwrap());
     let out = folder.path().join("out");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&out.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o700, "others can read it");
     let run = json(&out.join("run.json"));
     assert_eq!((&run["outcome"], &run["sandbox"]), (&Value::from("patch"), &Value::from("namespaces")));
     assert!(run.get("notes").is_none_or(|n| !n.to_string().contains("differs")), "a strict replay: {run}");
