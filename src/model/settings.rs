@@ -77,7 +77,7 @@ impl TryFrom<String> for Protocol {
 
 /// A setting that cannot be used: which, why, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("setting `model.{key}`: {reason}")]
+#[error("settings: `model.{key}`: {reason}")]
 pub struct SettingsError {
     pub key: &'static str,
     pub reason: String,
@@ -261,14 +261,14 @@ mod tests {
     #[test]
     fn a_missing_key_names_the_variable_to_set() {
         let error = named().key(|_| None).unwrap_err().to_string();
-        insta::assert_snapshot!(error, @"setting `model.api_key`: there is no key for api.openai.com. Set ACQUIRE_MODEL__API_KEY, or name the variable that holds it in `api_key_env`; any text will do where the endpoint needs none");
+        insta::assert_snapshot!(error, @"settings: `model.api_key`: there is no key for api.openai.com. Set ACQUIRE_MODEL__API_KEY, or name the variable that holds it in `api_key_env`; any text will do where the endpoint needs none");
         let settings = ModelSettings { api_key_env: Some("MY_KEY".into()), ..named() };
         let error = settings.key(|_| None).unwrap_err().to_string();
-        insta::assert_snapshot!(error, @"setting `model.api_key_env`: the environment variable MY_KEY is empty or not set, and api.openai.com asks for a key. Set MY_KEY or ACQUIRE_MODEL__API_KEY");
+        insta::assert_snapshot!(error, @"settings: `model.api_key_env`: the environment variable MY_KEY is empty or not set, and api.openai.com asks for a key. Set MY_KEY or ACQUIRE_MODEL__API_KEY");
         let key = settings.key(|name| (name == "MY_KEY").then(|| "sk-1\n".into())).unwrap().unwrap();
         assert_eq!(key.expose_secret(), "sk-1");
         let error = settings.key(|_| Some("sk-1 sk-2".into())).unwrap_err().to_string();
-        insta::assert_snapshot!(error, @"setting `model.api_key_env`: the key has a space, a line break or a character that is not ASCII. Copy it again");
+        insta::assert_snapshot!(error, @"settings: `model.api_key_env`: the key has a space, a line break or a character that is not ASCII. Copy it again");
     }
 
     #[test]
