@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use git2::{ErrorCode, Repository};
 use url::{Host, Url};
 
-use super::engine::{init, shown};
+use super::engine::{blocking, init, shown};
 use crate::{domain::RepoId, method::ports::SourceError};
 
 /// A source that may be read. `http` is taken for loopback hosts only, which tests use.
@@ -81,6 +81,13 @@ impl Source {
             return Err(SourceError::Input(format!("there is no folder {text}; did you mean {repo}?")));
         }
         Ok(Self::Folder(PathBuf::from(text)))
+    }
+
+    /// Looks whether a folder holds a repository that can be read. An address is not asked.
+    pub async fn look(&self) -> Result<(), SourceError> {
+        let Self::Folder(path) = self else { return Ok(()) };
+        let path = path.clone();
+        blocking(move |_| open_folder(&path).map(drop)).await
     }
 
     /// What errors call it.

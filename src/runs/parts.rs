@@ -246,60 +246,63 @@ fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
         .map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
 }
 
-/// The model of each role: live, recorded while live, or from a recording.
-pub fn open_models(
+/// The model of each role: live, or from a recording.
+pub fn connect_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result<Models, StartError> {
+    if let Some(Replay { source, lenient }) = &replies.replay {
+        let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
+        let replayer = match source {
+            ReplaySource::File(path) => Replayer::open(path, strictness),
+            ReplaySource::Text { name, text } => Replayer::parse(Path::new(name), text, strictness),
+        };
+        let model: Arc<dyn ChatModel> = Arc::new(replayer.map_err(unusable)?);
+        return Ok(Models { questioner: model.clone(), answerer: model.clone(), resolver: model });
+    }
+    // Roles with the same model share one client, and with it what its provider was found to refuse.
+    let mut opened: Vec<(&RoleModel, Arc<dyn ChatModel>)> = Vec::new();
+    let mut of = |role| -> Result<Arc<dyn ChatModel>, StartError> {
+        if let Some((_, model)) = opened.iter().find(|(other, _)| same_model(other, role)) {
+            return Ok(model.clone());
+        }
+        let variable = |name: &str| host.environment.variable(name).map(str::to_owned);
+        let model = model::connect(&model_settings(role), variable).map_err(unusable)?;
+        opened.push((role, model.clone()));
+        Ok(model)
+    };
+    Ok(Models {
+        questioner: of(&roles.questioner)?,
+        answerer: of(&roles.answerer)?,
+        resolver: of(&roles.resolver)?,
+    })
+}
+
+/// The same models, their replies recorded where that was asked for.
+pub fn record_models(
+    models: Models,
     roles: &RoleModels,
     replies: &Replies,
     host: &Host,
     redact: &model::Redact,
 ) -> Result<Models, StartError> {
-    let usage = |error: &dyn std::fmt::Display| StartError::usage("settings", error);
-    if let Some(Replay { source, lenient }) = &replies.replay {
-        let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
-        let replayer: Arc<dyn ChatModel> = Arc::new(
-            match source {
-                ReplaySource::File(path) => Replayer::open(path, strictness),
-                ReplaySource::Text { name, text } => Replayer::parse(Path::new(name), text, strictness),
-            }
-            .map_err(|e| usage(&e))?,
-        );
-        return Ok(Models { questioner: replayer.clone(), answerer: replayer.clone(), resolver: replayer });
-    }
-    let open = |role| {
-        let model = model_settings(role);
-        model::connect(&model, |name| host.environment.variable(name).map(str::to_owned))
-            .map_err(|e| usage(&e))
+    let Some(path) = &replies.record else { return Ok(models) };
+    let mut names = [&roles.questioner, &roles.answerer, &roles.resolver].map(|role| &*role.name).to_vec();
+    names.dedup();
+    let header = Header {
+        recorded_with: names.join(", "),
+        at: host.clock.now(),
+        note: String::new(),
+        price: models.questioner.price(),
     };
-    // Roles with the same model share one client, and with it what its provider was found to refuse.
-    let mut opened: Vec<(&RoleModel, Arc<dyn ChatModel>)> = Vec::new();
-    for (_, role) in roles.all() {
-        let known = opened.iter().find(|(other, _)| same_model(other, role)).map(|(_, model)| model.clone());
-        let model = match known {
-            Some(model) => model,
-            None => open(role)?,
-        };
-        opened.push((role, model));
-    }
-    let mut models: Vec<Arc<dyn ChatModel>> = opened.into_iter().map(|(_, model)| model).collect();
-    if let Some(path) = &replies.record {
-        let names: Vec<&str> = roles.all().iter().map(|(_, role)| role.name.as_str()).collect();
-        let mut distinct = names.clone();
-        distinct.dedup();
-        let header = Header {
-            recorded_with: distinct.join(", "),
-            at: host.clock.now(),
-            note: String::new(),
-            price: models[0].price(),
-        };
-        let recording = Arc::new(Recording::open(path, &header).map_err(|e| usage(&e))?);
-        models = models
-            .into_iter()
-            .map(|m| Arc::new(Recorder::new(m, recording.clone(), redact.clone())) as _)
-            .collect();
-    }
-    let [questioner, answerer, resolver] = <[Arc<dyn ChatModel>; 3]>::try_from(models)
-        .unwrap_or_else(|_| unreachable!("there is one model for each of the three roles"));
-    Ok(Models { questioner, answerer, resolver })
+    let recording = Arc::new(Recording::open(path, &header).map_err(unusable)?);
+    let recorded = |model| Arc::new(Recorder::new(model, recording.clone(), redact.clone()));
+    Ok(Models {
+        questioner: recorded(models.questioner),
+        answerer: recorded(models.answerer),
+        resolver: recorded(models.resolver),
+    })
+}
+
+fn unusable(error: impl std::fmt::Display) -> StartError {
+    StartError::usage("settings", error)
 }
 
 fn same_model(a: &RoleModel, b: &RoleModel) -> bool {

@@ -8,7 +8,7 @@ use crate::{
     domain::{Account, Knowledge, Money, Patch},
     gate::secrets::Scanner,
     method::{
-        context::{AgentReport, RunError, StageReport},
+        context::{AgentReport, Models, RunError, StageReport},
         ports::StoreError,
         run::{Resolved, RunReport},
     },
@@ -39,12 +39,37 @@ pub struct Solved {
 /// What is known of a run apart from what its stages came to.
 pub struct Frame<'a> {
     pub inputs: &'a Inputs,
+    /// By role.
     pub models: BTreeMap<String, String>,
     pub sandbox: &'a str,
     pub priced: bool,
     pub notes: Vec<String>,
     /// Everything that was spent, of agents that failed too.
     pub spent: Money,
+}
+
+impl<'a> Frame<'a> {
+    pub fn of(
+        inputs: &'a Inputs,
+        models: &Models,
+        sandbox: &'a str,
+        notes: Vec<String>,
+        spent: Money,
+    ) -> Self {
+        let roles = [
+            ("questioner", &models.questioner),
+            ("answerer", &models.answerer),
+            ("resolver", &models.resolver),
+        ];
+        Self {
+            inputs,
+            models: roles.iter().map(|(role, model)| ((*role).into(), model.name().into())).collect(),
+            sandbox,
+            priced: roles.iter().all(|(_, model)| model.price().is_some()),
+            notes,
+            spent,
+        }
+    }
 }
 
 /// Writes everything that a run leaves.
@@ -212,9 +237,4 @@ fn agent_summary(agent: &AgentReport) -> AgentSummary {
     // The two enums have the same names; a name of another version is a failure.
     let exit = serde_json::from_value(Value::from(agent.exit.as_str())).unwrap_or(AgentExit::Failed);
     AgentSummary { name: agent.name.clone(), steps, seconds, usd, tokens, exit }
-}
-
-/// Models by role, as `run.json` names them.
-pub fn model_names(names: [(&str, &str); 3]) -> BTreeMap<String, String> {
-    names.into_iter().map(|(role, name)| (role.to_owned(), name.to_owned())).collect()
 }
