@@ -113,7 +113,12 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     let shown = report::demo(&report::DemoInput {
         summary: &solved.summary,
         knowledge: solved.knowledge.as_ref(),
-        left: Left { folder: &solved.folder, can_go_on: solved.can_go_on, config: None },
+        left: Left {
+            folder: &solved.folder,
+            files: &solved.files,
+            can_go_on: solved.can_go_on,
+            config: None,
+        },
         recorded: report::recorded_with(REPLIES),
         comment: solved.comment.as_deref(),
         diff: solved.patch.as_ref().map(|patch| patch.diff.as_slice()),

@@ -61,12 +61,19 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
         Err(StartError::Cancelled) => return Ok(ExitCode::from(CANCELLED)),
         Err(error @ StartError::Failed { .. }) => return Err(error.into()),
     };
+    let left = Left {
+        folder: &solved.folder,
+        files: &solved.files,
+        can_go_on: solved.can_go_on,
+        config: config.as_deref(),
+    };
+    let ending = redact(&report::ending(&solved.summary, solved.knowledge.as_ref(), left));
     if solve.json {
         println!("{}", redact(&serde_json::to_string_pretty(&solved.summary)?));
+        eprintln!("{ending}");
+    } else {
+        println!("{ending}");
     }
-    let left = Left { folder: &solved.folder, can_go_on: solved.can_go_on, config: config.as_deref() };
-    let ending = report::ending(&solved.summary, solved.knowledge.as_ref(), left);
-    eprintln!("{}", redact(&ending));
     Ok(exit_code(&solved))
 }
 

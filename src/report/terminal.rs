@@ -20,6 +20,8 @@ use super::words::{Checks, counted, duration, money, tokens};
 #[derive(Debug, Clone, Copy)]
 pub struct Left<'a> {
     pub folder: &'a Path,
+    /// Names of the results that were written.
+    pub files: &'a [&'static str],
     /// Whether `--resume` may end otherwise.
     pub can_go_on: bool,
     /// The settings file that was named by `--config`.
@@ -40,7 +42,7 @@ pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, left: Left<'_>) -
         let (money, time) = (money(total.usd, priced), duration(total.seconds));
         paragraphs.push(format!("Spent: {money}, {time}, {}.", tokens(total.tokens)));
     }
-    paragraphs.push(files(run, left.folder));
+    paragraphs.push(files(run, left));
     paragraphs.extend(next(run, left));
     paragraphs.join("\n\n")
 }
@@ -69,32 +71,25 @@ fn patched(patch: &PatchSummary) -> String {
     text
 }
 
-/// The files that a run with this summary has written.
-fn files(run: &RunSummary, folder: &Path) -> String {
-    let finished =
-        |stage: &str| run.stages.iter().rev().skip(usize::from(!ended_well(run))).any(|s| s.name == stage);
+fn files(run: &RunSummary, left: Left<'_>) -> String {
     let all = [
-        (finished("answer"), "comment.md", "what was asked of the repository and found, for the issue"),
-        (finished("answer"), "knowledge.json", "the same for programs, quotes and all"),
-        (finished("resolve"), "pull-request.md", "title and text of the pull request, or why there is none"),
-        (run.outcome == Outcome::Patch, "patch.diff", "the patch"),
-        (true, "run.json", "what ran, what it cost, how it ended"),
-        (!run.stages.is_empty(), "trajectories/", "what each agent did, turn by turn"),
+        ("comment.md", "what was asked of the repository and found, for the issue"),
+        ("knowledge.json", "the same for programs, quotes and all"),
+        ("pull-request.md", "title and text of the pull request, or why there is none"),
+        ("patch.diff", "the patch"),
+        ("patch.partial.diff", "unfinished work, which is not proposed"),
+        ("run.json", "what ran, what it cost, how it ended"),
+        ("trajectories/", "what each agent did, turn by turn"),
     ];
-    let lines: Vec<String> = all
-        .iter()
-        .filter(|(there, ..)| *there)
-        .map(|(_, name, what)| format!("  {name:<16}  {what}"))
-        .collect();
-    format!("Files in {}:\n{}", shown_path(folder), lines.join("\n"))
-}
-
-fn ended_well(run: &RunSummary) -> bool {
-    matches!(run.outcome, Outcome::Patch | Outcome::NoPatch | Outcome::KnowledgeOnly)
+    let there = |name: &str| left.files.contains(&name) || name == "trajectories/" && !run.stages.is_empty();
+    let there: Vec<_> = all.iter().filter(|(name, _)| there(name)).collect();
+    let width = there.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let lines: Vec<String> = there.iter().map(|(name, what)| format!("  {name:<width$}  {what}")).collect();
+    format!("Files in {}:\n{}", shown_path(left.folder), lines.join("\n"))
 }
 
 fn next(run: &RunSummary, left: Left<'_>) -> Option<String> {
-    let Left { folder, can_go_on, config } = left;
+    let Left { folder, can_go_on, config, .. } = left;
     let patch = shell_word(&shown_path(&folder.join("patch.diff")));
     match run.outcome {
         Outcome::Patch if run.repo.contains("://") => {

@@ -26,6 +26,8 @@ use super::inputs::{Inputs, Request};
 pub struct Solved {
     pub summary: RunSummary,
     pub folder: PathBuf,
+    /// Names of the results in there.
+    pub files: Vec<&'static str>,
     pub knowledge: Option<Knowledge>,
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
@@ -129,7 +131,7 @@ pub fn finish(
     });
     let redact = |text: String| scanner.redact(&text).into_owned();
     let (comment, pull_request) = (comment.map(redact), pull_request.map(redact));
-    write_results(
+    let files = write_results(
         folder,
         &Results {
             run: &summary,
@@ -147,7 +149,7 @@ pub fn finish(
     // The stored replies of a Questioner that found no question would be read again.
     let can_go_on = report.error.as_ref().is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
     let (folder, knowledge) = (folder.path().to_owned(), knowledge.cloned());
-    Ok(Solved { summary, folder, knowledge, comment, patch, usage: false, can_go_on })
+    Ok(Solved { summary, folder, files, knowledge, comment, patch, usage: false, can_go_on })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -166,9 +168,18 @@ pub fn finish_unstarted(
         diff: None,
         partial_diff: None,
     };
-    write_results(folder, &nothing)?;
+    let files = write_results(folder, &nothing)?;
     let folder = folder.path().to_owned();
-    Ok(Solved { summary, folder, knowledge: None, comment: None, patch: None, usage, can_go_on: false })
+    Ok(Solved {
+        summary,
+        folder,
+        files,
+        knowledge: None,
+        comment: None,
+        patch: None,
+        usage,
+        can_go_on: false,
+    })
 }
 
 /// What becomes of the patch.
