@@ -12,9 +12,9 @@ use reqwest::{
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use url::{Host, Url};
+use url::Url;
 
-use crate::domain::{InvalidName, Issue, IssueNumber, RepoId};
+use crate::domain::{InvalidName, Issue, IssueNumber, RepoId, is_loopback};
 
 /// Longest answer that is read, in bytes. GitHub's own limit on an issue's body is 65,536 characters.
 const LONGEST_ANSWER: usize = 1_000_000;
@@ -223,15 +223,6 @@ fn api_of(repo: &RepoId) -> Result<Url, IssueError> {
         _ => format!("{}/api/v3", repo.web),
     };
     Url::parse(&api).map_err(|_| wrong())
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 fn issue(what: &str, body: &[u8]) -> Result<Issue, IssueError> {

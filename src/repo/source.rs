@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, Repository};
-use url::{Host, Url};
+use url::Url;
 
 use super::engine::{blocking, init, shown};
-use crate::{domain::RepoId, method::ports::SourceError};
+use crate::{
+    domain::{RepoId, is_loopback},
+    method::ports::SourceError,
+};
 
 /// A source that may be read. `http` is taken for loopback hosts only, which tests use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,15 +108,6 @@ fn on_github(text: &str) -> Option<RepoId> {
     let (owner, name) = path.split_once('/')?;
     let folder = owner.is_empty() || owner.starts_with(['.', '~']) || name.contains('/');
     (!folder).then(|| RepoId::from_url(&format!("https://github.com/{path}")).ok()).flatten()
-}
-
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
 }
 
 /// Opens the repository in exactly this folder, for reading. Folders above it are not searched: they may be
