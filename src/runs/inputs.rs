@@ -101,4 +101,7 @@ pub struct Inputs {
     pub fence: FenceId,
     /// Where citations can be linked to.
     pub links: Option<RepoId>,
+    /// What readers should know of the commit that was taken.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }

@@ -246,7 +246,8 @@ impl Begun {
         };
         let admitted = admit_issue(&inputs.issue, &IntakeLimits::default())
             .map_err(|e| StartError::usage(e.class(), e))?;
-        let mut notes = admitted.notices.clone();
+        let mut notes = inputs.notes.clone();
+        notes.extend(admitted.notices.clone());
         notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
         let budget = Arc::new(settings::ledger(&host.settings));
         let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders).await {
@@ -312,7 +313,7 @@ impl Begun {
                 issue::from_github(&reference, mirror.repo_id(), token, api).await?
             }
         };
-        let Repository { tree, links } = parts::at_base(&mirror, request.base.as_deref()).await?;
+        let Repository { tree, links, notes } = parts::at_base(&mirror, request.base.as_deref()).await?;
         let inputs = Inputs {
             run_id: self.run_id.clone(),
             request,
@@ -320,6 +321,7 @@ impl Begun {
             commit: tree.commit().clone(),
             fence: FenceId::new(self.host.random.fence),
             links,
+            notes,
         };
         let value = serde_json::to_value(&inputs).map_err(|e| StartError::failed("run_state", e))?;
         self.folder.put_stage(INPUTS, &value).await?;

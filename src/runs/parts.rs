@@ -18,6 +18,7 @@ use crate::{
     },
     model::{self, Header, Recorder, Recording, Replayer, Strictness},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
+    report::preparing,
     sandbox::{
         CommandBudget,
         docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
@@ -85,6 +86,7 @@ pub struct Repository {
     pub tree: Arc<dyn SourceTree>,
     /// Where its web host is known to have the base commit.
     pub links: Option<RepoId>,
+    pub notes: Vec<String>,
 }
 
 /// The secret in `GITHUB_TOKEN`, if any, and the one web host that it is sent to: github.com, or the GitHub
@@ -121,7 +123,10 @@ pub async fn at_base(mirror: &Mirror, base: Option<&str>) -> Result<Repository, 
     let tree = mirror.at(base).await?;
     let published = mirror.is_published(tree.commit()).await?;
     let links = mirror.repo_id().filter(|_| published).cloned();
-    Ok(Repository { tree: Arc::new(tree), links })
+    // A user who names a commit knows what is taken. A folder that cannot be compared costs the note only.
+    let changed = base.is_none() && mirror.has_uncommitted_changes().await.unwrap_or(false);
+    let notes = changed.then(|| preparing::UNCOMMITTED.to_owned()).into_iter().collect();
+    Ok(Repository { tree: Arc::new(tree), links, notes })
 }
 
 /// The tree of a run that goes on.

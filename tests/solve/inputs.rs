@@ -135,6 +135,36 @@ async fn no_model_is_set() {
 }
 
 #[tokio::test]
+async fn a_log_line_in_a_file_is_plain_text() {
+    let project = Project::new();
+    let model = Model::start(Script::default()).await;
+    let mut command = project.acquire(&model);
+    command.env("ACQUIRE_MODEL__BASE_URL", "http://192.0.2.1/v1").env("ACQUIRE_MODEL__API_KEY", "k");
+    fs::remove_file(project.path("issue.md")).unwrap();
+    let ended = project.end(&mut command).await;
+    assert_snapshot!(ended.assert_code(2).told.lines().next().unwrap().trim(), @"WARN acquire::model::openai: the model's key travels without encryption: `model.base_url` is not https url=http://192.0.2.1/v1");
+}
+
+#[tokio::test]
+async fn changes_that_are_not_committed_are_said_not_to_be_seen() {
+    let project = Project::new();
+    let model = Model::start(idle()).await;
+    let notes = async |base: &[&str]| {
+        let _ = fs::remove_dir_all(project.path("out"));
+        let mut command = project.acquire(&model);
+        command.args(["--questions", "0", "--sandbox", "namespaces"]).args(base);
+        project.end(&mut command).await.assert_code(0);
+        project.run_json()["notes"].to_string()
+    };
+    let said = "Uncommitted changes in the repository are not seen";
+    project.write(&[("new.txt", b"of no commit, like many a file that lies about")]);
+    assert!(!notes(&[]).await.contains(said));
+    project.write(&[("store.py", b"pass\n")]);
+    assert!(notes(&[]).await.contains(said));
+    assert!(!notes(&["--base", "trunk"]).await.contains(said), "what was asked for is taken");
+}
+
+#[tokio::test]
 async fn a_folder_that_holds_a_run_is_left_as_it_is() {
     let project = Project::new();
     let model = Model::start(idle()).await;
