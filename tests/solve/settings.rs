@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::process::Command;
 
 use crate::{
-    project::Project,
+    project::{Project, hide},
     script::{Model, Script, bash, submit},
 };
 
@@ -72,7 +72,7 @@ async fn a_run_goes_on_with_the_settings_that_it_began_with() {
     command.args(["--out", "../out", "--questions", "0", "--sandbox", "docker"]);
     let ended = project.end(command.env("DOCKER_HOST", "unix:///nonexistent")).await;
     ended.assert_code(1);
-    let printed = format!("{}{}", ended.printed, ended.told);
+    let printed = hide(&ended.printed, project.folder.path());
     let printed = printed.lines().find(|line| line.contains("--resume")).unwrap().trim();
     assert_snapshot!(printed, @"acquire solve --resume DIR/repo/../out --config DIR/repo/../mine.toml");
 
