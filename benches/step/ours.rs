@@ -21,7 +21,7 @@ use acquire::{
     },
     repo::{self, Mirror, Source},
     runs::redactor,
-    sandbox::docker::{DockerRun, DockerSandboxes, DockerSettings, InstanceId, REAP_EVERY},
+    sandbox::docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
     store::RunFolder,
 };
 use anyhow::{Context, bail};
@@ -145,6 +145,7 @@ async fn sandboxes(
     let run = RunId::new(clock.now(), random);
     let alive = Some([run.clone()].into());
     Ok(DockerSandboxes::start(DockerRun {
+        engine: Engine::connect(None).await?,
         settings: settings(),
         instance: InstanceId::parse(&format!("bench-{}", hex::encode(random)))?,
         run,

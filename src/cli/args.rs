@@ -1,21 +1,21 @@
 //! What the command line was asked.
 //!
 //! Arguments are parsed into plain data first, then into values with meaning; what cannot be meant is a
-//! usage error (exit code 2) that says what would be right. A message never repeats a URL, which may hold
-//! a token.
+//! usage error (exit code 2) that says what would be right. A message never repeats a token in a URL.
 
-use std::{
-    ffi::{OsStr, OsString},
-    path::PathBuf,
-};
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
-    Args, CommandFactory, Parser, Subcommand, ValueEnum,
+    Args, CommandFactory, Parser, Subcommand,
     error::{Error, ErrorKind},
 };
-use url::{Host, Url};
 
-use crate::{config::SandboxKind, github::IssueRef};
+use crate::{
+    config::SandboxKind,
+    github::IssueRef,
+    repo::Source,
+    runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
+};
 
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +34,6 @@ pub struct Demo {
 pub struct Solve {
     pub folder: Folder,
     pub knowledge: KnowledgeKind,
-    pub answerer: AnswererKind,
-    pub resolver: ResolverKind,
     /// Where it is not set, the settings say.
     pub questions: Option<u32>,
     pub patch: bool,
@@ -49,7 +47,7 @@ pub struct Solve {
 /// What a run works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    pub repo: RepoSource,
+    pub repo: Source,
     pub issue: IssueSource,
     /// A revision. Without one: what a folder has checked out, a URL's default branch.
     pub base: Option<String>,
@@ -62,52 +60,6 @@ pub enum Folder {
     New { out: Option<PathBuf>, task: Task },
     /// Goes on with an earlier run. Its task is stored there, and may be given again.
     Resume { folder: PathBuf, task: Option<Task> },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RepoSource {
-    Path(PathBuf),
-    /// `https`, `file`, or `http` on this machine; without a user or password.
-    Url(Url),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IssueSource {
-    File(PathBuf),
-    /// An issue on a GitHub: its URL, or its number in the run's repository.
-    Reference(String),
-}
-
-/// Where model replies come from and go to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replies {
-    Live,
-    Record(PathBuf),
-    Replay {
-        file: PathBuf,
-        /// Takes replies although the prompts differ from the recorded ones.
-        lenient: bool,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KnowledgeKind {
-    /// Questions and checked answers
-    Qa,
-    /// No knowledge: the repair alone
-    None,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AnswererKind {
-    /// An agent that explores the repository with a shell
-    Explore,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ResolverKind {
-    /// An agent that edits and tests with a shell
-    Agent,
 }
 
 /// Reads the command line, the program's name first. The error prints itself and knows its exit code; help
@@ -148,6 +100,10 @@ struct RawDemo {
     json: bool,
 }
 
+const SOLVE_USAGE: &str = "\
+acquire solve --repo <PATH|URL> (--issue <URL|NUMBER> | --issue-file <FILE>) [OPTIONS]
+       acquire solve --resume <DIR> [OPTIONS]";
+
 const SOLVE_EXAMPLES: &str = "\
 Examples:
   An issue of a public repository:
@@ -168,13 +124,13 @@ Exit codes:
 
 /// Acquires knowledge about an issue, checks it, and repairs the issue with it. Writes to no repository.
 #[derive(Args)]
-#[command(after_help = SOLVE_EXAMPLES)]
+#[command(after_help = SOLVE_EXAMPLES, override_usage = SOLVE_USAGE)]
 struct RawSolve {
     /// The repository: a folder on this machine (uncommitted changes are not seen), or an https or file URL
-    #[arg(long, value_name = "PATH|URL", required_unless_present = "resume")]
-    repo: Option<OsString>,
+    #[arg(long, value_name = "PATH|URL")]
+    repo: Option<String>,
     /// The issue on GitHub: its URL, or its number in the repository (of a folder: in its `origin`)
-    #[arg(long, value_name = "URL|NUMBER", required_unless_present_any = ["issue_file", "resume"])]
+    #[arg(long, value_name = "URL|NUMBER")]
     issue: Option<String>,
     /// The issue in a Markdown file; its first line is the title
     #[arg(long, value_name = "FILE", conflicts_with = "issue")]
@@ -188,12 +144,6 @@ struct RawSolve {
     /// What to acquire before the repair
     #[arg(long, value_enum, default_value = "qa", value_name = "KIND", conflicts_with = "resume")]
     knowledge: KnowledgeKind,
-    /// Who answers a question
-    #[arg(long, value_enum, default_value = "explore", value_name = "KIND", conflicts_with = "resume")]
-    answerer: AnswererKind,
-    /// Who repairs
-    #[arg(long, value_enum, default_value = "agent", value_name = "KIND", conflicts_with = "resume")]
-    resolver: ResolverKind,
     /// Questions to ask, from 0 to 8; 0 is `--knowledge none`; without it the setting `method.questions` (2)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8), conflicts_with = "resume")]
     questions: Option<u32>,
@@ -229,88 +179,60 @@ struct RawSolve {
 impl RawSolve {
     fn with_meaning(self: Box<Self>) -> Result<Solve, Error> {
         let raw = *self;
-        let task = task(raw.repo, raw.issue, raw.issue_file, raw.base)?;
-        let folder = match (raw.resume, task) {
-            (Some(folder), task) => Folder::Resume { folder, task },
-            (None, Some(task)) => Folder::New { out: raw.out, task },
-            (None, None) => return Err(usage("--repo and --issue or --issue-file are needed")),
+        let repo = raw.repo.as_deref().map(Source::parse).transpose();
+        let repo = repo.map_err(|error| usage(format!("--repo: {error}")))?;
+        let issue = match (raw.issue_file, raw.issue) {
+            (Some(file), _) => Some(IssueSource::File(file)),
+            (None, Some(text)) => Some(issue_source(&text)?),
+            (None, None) => None,
         };
+        let folder = folder(raw.resume, raw.out, repo, issue, raw.base)?;
         let none = raw.knowledge == KnowledgeKind::None;
         if none && raw.questions.is_some_and(|number| number > 0) {
             return Err(usage("--knowledge none asks no questions; leave out --questions"));
         }
-        let replies = match (raw.record, raw.replay) {
-            (Some(file), _) => Replies::Record(file),
-            (None, Some(file)) => Replies::Replay { file, lenient: raw.replay_lenient },
-            (None, None) => Replies::Live,
-        };
+        let lenient = raw.replay_lenient;
+        let replay = raw.replay.map(|file| Replay { source: ReplaySource::File(file), lenient });
         Ok(Solve {
             folder,
             knowledge: if raw.questions == Some(0) { KnowledgeKind::None } else { raw.knowledge },
-            answerer: raw.answerer,
-            resolver: raw.resolver,
             questions: raw.questions,
             patch: !raw.no_patch,
             image: raw.image,
             sandbox: raw.sandbox,
-            replies,
+            replies: Replies { record: raw.record, replay },
             json: raw.json,
             config: raw.config,
         })
     }
 }
 
-/// `None` where nothing of it was said, as `--resume` allows.
-fn task(
-    repo: Option<OsString>,
-    issue: Option<String>,
-    issue_file: Option<PathBuf>,
+fn folder(
+    resume: Option<PathBuf>,
+    out: Option<PathBuf>,
+    repo: Option<Source>,
+    issue: Option<IssueSource>,
     base: Option<String>,
-) -> Result<Option<Task>, Error> {
-    let repo = repo.as_deref().map(repo_source).transpose()?;
-    let issue = match (issue_file, issue) {
-        (Some(file), _) => Some(IssueSource::File(file)),
-        (None, Some(text)) => Some(issue_source(&text)?),
-        (None, None) => None,
-    };
-    match (repo, issue) {
-        (Some(repo), Some(issue)) => Ok(Some(Task { repo, issue, base })),
-        (None, None) if base.is_none() => Ok(None),
-        _ => Err(usage(
+) -> Result<Folder, Error> {
+    match (resume, repo, issue) {
+        (None, Some(repo), Some(issue)) => Ok(Folder::New { out, task: Task { repo, issue, base } }),
+        (None, None, None) => Err(usage(
+            "there is nothing to work on: give --repo, and --issue or --issue-file; or --resume with the folder \
+             of an earlier run",
+        )),
+        (None, None, Some(_)) => {
+            Err(usage("--repo is missing: the folder or the https URL of the repository"))
+        }
+        (None, Some(_), None) => Err(usage(
+            "the issue is missing: --issue with its URL or its number, or --issue-file with a file that holds it",
+        )),
+        (Some(folder), Some(repo), Some(issue)) => {
+            Ok(Folder::Resume { folder, task: Some(Task { repo, issue, base }) })
+        }
+        (Some(folder), None, None) if base.is_none() => Ok(Folder::Resume { folder, task: None }),
+        (Some(_), ..) => Err(usage(
             "--repo, --issue or --issue-file, and --base belong together: give all or none of them",
         )),
-    }
-}
-
-fn repo_source(text: &OsStr) -> Result<RepoSource, Error> {
-    let Some(url) = text.to_str().filter(|text| text.contains("://")) else {
-        if text.is_empty() {
-            return Err(usage("--repo is empty; name a folder or an https URL"));
-        }
-        return Ok(RepoSource::Path(text.into()));
-    };
-    let url = Url::parse(url).map_err(|error| usage(format!("--repo is no valid URL: {error}")))?;
-    let fine = match url.scheme() {
-        "https" => url.host().is_some(),
-        "file" => true,
-        "http" => is_this_machine(&url),
-        _ => false,
-    };
-    if !fine {
-        return Err(usage("--repo takes https URLs (http on this machine only), and paths of folders"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(usage("--repo must not hold a user or token; set GITHUB_TOKEN instead"));
-    }
-    Ok(RepoSource::Url(url))
-}
-
-fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 
@@ -321,7 +243,10 @@ fn issue_source(text: &str) -> Result<IssueSource, Error> {
 }
 
 fn usage(message: impl std::fmt::Display) -> Error {
-    Raw::command().error(ErrorKind::ValueValidation, message)
+    let mut raw = Raw::command();
+    raw.build();
+    let solve = raw.find_subcommand_mut("solve").expect("it is one of the commands above");
+    solve.error(ErrorKind::ValueValidation, message)
 }
 
 #[cfg(test)]
@@ -361,8 +286,8 @@ mod tests {
         let url = "https://github.com/o/r/issues/9";
         let by_url = task_of(solve(&format!("--repo . --issue {url} --base v1")));
         assert_eq!(by_url.issue, reference(url));
-        assert_eq!((by_url.repo, by_url.base), (RepoSource::Path(".".into()), Some("v1".into())));
-        let from_file = task_of(solve("--repo a/b --issue-file i.md"));
+        assert_eq!((by_url.repo, by_url.base), (Source::Folder(".".into()), Some("v1".into())));
+        let from_file = task_of(solve("--repo ./a/b --issue-file i.md"));
         assert_eq!(from_file.issue, IssueSource::File("i.md".into()));
     }
 
@@ -392,9 +317,12 @@ mod tests {
     #[test]
     fn replies_are_live_recorded_or_replayed() {
         let replies = |options: &str| solve(&format!("--repo . --issue-file i {options}")).replies;
-        assert_eq!(replies(""), Replies::Live);
-        assert_eq!(replies("--record f"), Replies::Record("f".into()));
-        let replay = |lenient| Replies::Replay { file: "f".into(), lenient };
+        assert_eq!(replies(""), Replies::default());
+        assert_eq!(replies("--record f"), Replies { record: Some("f".into()), replay: None });
+        let replay = |lenient| Replies {
+            record: None,
+            replay: Some(Replay { source: ReplaySource::File("f".into()), lenient }),
+        };
         assert_eq!(replies("--replay f"), replay(false));
         assert_eq!(replies("--replay f --replay-lenient"), replay(true));
         insta::assert_snapshot!(told("solve --repo . --issue-file i --replay-lenient"), @"error: the following required arguments were not provided:   --replay <FILE>");
@@ -403,12 +331,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_a_usage_error() {
-        insta::assert_snapshot!(told("solve"), @"error: the following required arguments were not provided:   --repo <PATH|URL>   --issue <URL|NUMBER>");
+        insta::assert_snapshot!(told("solve"), @"error: there is nothing to work on: give --repo, and --issue or --issue-file; or --resume with the folder of an earlier run");
+        insta::assert_snapshot!(told("solve --issue 7"), @"error: --repo is missing: the folder or the https URL of the repository");
+        insta::assert_snapshot!(told("solve --repo ."), @"error: the issue is missing: --issue with its URL or its number, or --issue-file with a file that holds it");
+        insta::assert_snapshot!(told("solve --repo . --issue abc"), @r#"error: not a valid issue: "abc": it is neither a number nor a URL; what stands in a file goes to --issue-file"#);
         insta::assert_snapshot!(told("solve --repo . --issue 0"), @r#"error: not a valid issue: "0": its number must be a whole number from 1"#);
         insta::assert_snapshot!(told("solve --repo . --issue https://github.com/o/r/pull/7"), @r#"error: not a valid issue: "https://github.com/o/r/pull/7": it is a pull request; name an issue"#);
         insta::assert_snapshot!(told("solve --repo . --issue-file a --issue 7"), @"error: the argument '--issue-file <FILE>' cannot be used with '--issue <URL|NUMBER>'");
-        insta::assert_snapshot!(told("solve --repo ssh://git@github.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
-        insta::assert_snapshot!(told("solve --repo http://example.com/o/r --issue-file a"), @"error: --repo takes https URLs (http on this machine only), and paths of folders");
+        insta::assert_snapshot!(told("solve --repo ssh://github.com/o/r --issue-file a"), @"error: --repo: cannot read a repository by ssh://; give a folder or an https:// address");
+        insta::assert_snapshot!(told("solve --repo http://example.com/o/r --issue-file a"), @"error: --repo: cannot read a repository by http://; give a folder or an https:// address");
+        insta::assert_snapshot!(told("solve --repo git@github.com:o/n.git --issue 7"), @"error: --repo: git@github.com:o/n.git is an ssh address; give a folder or an https:// address, such as https://github.com/o/n");
+        insta::assert_snapshot!(told("solve --repo o/n --issue 7"), @"error: --repo: there is no folder o/n; did you mean https://github.com/o/n?");
         insta::assert_snapshot!(told("solve --repo . --issue-file a --sandbox podman"), @"error: invalid value 'podman' for '--sandbox <KIND>'   [possible values: auto, docker, namespaces]");
         insta::assert_snapshot!(told("solv"), @"error: unrecognized subcommand 'solv'");
     }
@@ -418,6 +351,13 @@ mod tests {
         let error = parsed("solve --repo https://x:ghp_secret@github.com/o/r --issue-file a").unwrap_err();
         assert!(!error.to_string().contains("ghp_secret"), "{error}");
         assert!(error.to_string().contains("GITHUB_TOKEN"), "{error}");
+    }
+
+    #[test]
+    fn a_usage_error_shows_the_usage_of_its_command() {
+        let error = parsed("solve --repo .").unwrap_err().to_string();
+        assert!(error.contains("Usage: acquire solve --repo <PATH|URL> (--issue <URL|NUMBER> | "), "{error}");
+        assert!(error.contains("try '--help'"), "{error}");
     }
 
     #[test]

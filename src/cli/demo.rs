@@ -10,11 +10,12 @@ use crate::{
     domain::{Change, FileMode, RepoPath, RunId, TreeChanges},
     method::ports::Clock,
     repo::create_repository,
-    report,
+    report::{self, Left},
     runs::{
         self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start, StartError,
         Trial,
     },
+    store::make_run_folder,
 };
 
 use super::{
@@ -112,9 +113,13 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     let shown = report::demo(&report::DemoInput {
         summary: &solved.summary,
         knowledge: solved.knowledge.as_ref(),
-        folder: &solved.folder,
-        priced: solved.priced,
-        can_go_on: solved.can_go_on,
+        left: Left {
+            folder: &solved.folder,
+            files: &solved.files,
+            priced: solved.priced,
+            can_go_on: solved.can_go_on,
+            config: None,
+        },
         recorded: report::recorded_with(REPLIES),
         comment: solved.comment.as_deref(),
         diff: solved.patch.as_ref().map(|patch| patch.diff.as_slice()),
@@ -133,7 +138,8 @@ async fn lay_out(folder: &Path) -> anyhow::Result<()> {
             UsageError(format!("{} is there already; name another folder by --out", repo.display())).into()
         );
     }
-    std::fs::create_dir_all(&repo).with_context(|| format!("{} cannot be made", repo.display()))?;
+    make_run_folder(folder)?;
+    std::fs::create_dir(&repo).with_context(|| format!("{} cannot be made", repo.display()))?;
     let issue = folder.join("issue.md");
     std::fs::write(&issue, ISSUE).with_context(|| format!("{} cannot be written", issue.display()))?;
     let files = PROJECT

@@ -33,7 +33,7 @@ pub fn main() -> ExitCode {
     match ended.and_then(|ended| ended) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("acquire: {error:#}");
+            eprintln!("error: {error:#}");
             ExitCode::from(if error.is::<process::UsageError>() { 2 } else { 1 })
         }
     }

@@ -1,6 +1,9 @@
 //! What commands need of the process: time, randomness, signals, logs.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +41,13 @@ impl Clock for SystemClock {
 /// Warnings go to stderr; `RUST_LOG` takes the filters of `tracing`, such as `acquire=debug`.
 pub fn start_logging() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // Escape sequences would only be noise in a file.
+        .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .init();
 }
 
 /// Runs a command to its end.

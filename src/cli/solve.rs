@@ -1,20 +1,14 @@
 //! `acquire solve`: a whole run without writes to GitHub.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use crate::{
     config::{self, Environment},
     domain::RunId,
     method::ports::Clock,
-    report,
-    runs::{
-        self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Solved, Start,
-        StartError,
-    },
+    repo::Source,
+    report::{self, Left},
+    runs::{self, Host, Request, Solved, Start, StartError},
     store::Outcome,
 };
 
@@ -28,42 +22,29 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
     let loaded =
         config::load(solve.config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?;
-    if solve.config.is_none() {
-        refuse_settings_of_the_repository(&loaded, &solve, &environment)?;
-    }
     let settings = loaded.settings;
+    let config = solve.config.and(loaded.file);
     let redact = runs::redactor(runs::scanner(&settings, &environment));
     let random = process::random()?;
     let clock = SystemClock::start();
     let start = match solve.folder {
-        args::Folder::Resume { folder, .. } => Start::Resume { folder },
+        args::Folder::Resume { folder, .. } => {
+            Start::Resume { folder: environment.working_folder.join(folder) }
+        }
         args::Folder::New { out, task } => {
             let id = RunId::new(clock.now(), random.run_id);
             let folder = out.unwrap_or_else(|| settings.paths.runs.join(id.as_str()));
             let request = Request {
                 repo: repo_text(task.repo, &environment),
-                issue: match task.issue {
-                    args::IssueSource::File(path) => IssueSource::File(path),
-                    args::IssueSource::Reference(text) => IssueSource::Reference(text),
-                },
+                issue: task.issue,
                 base: task.base,
-                knowledge: match solve.knowledge {
-                    args::KnowledgeKind::Qa => KnowledgeKind::Qa,
-                    args::KnowledgeKind::None => KnowledgeKind::None,
-                },
+                knowledge: solve.knowledge,
                 questions: solve.questions.unwrap_or(settings.method.questions) as usize,
                 patch: solve.patch,
                 image: solve.image,
                 sandbox: solve.sandbox.unwrap_or(settings.sandbox.kind),
             };
             Start::Fresh { request, folder: environment.working_folder.join(folder) }
-        }
-    };
-    let replies = match solve.replies {
-        args::Replies::Live => Replies::default(),
-        args::Replies::Record(file) => Replies { record: Some(file), replay: None },
-        args::Replies::Replay { file, lenient } => {
-            Replies { record: None, replay: Some(Replay { source: ReplaySource::File(file), lenient }) }
         }
     };
     let host = Host {
@@ -74,57 +55,37 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
         cancel: process::cancel_on_signals()?,
         random,
     };
-    let solved = match runs::solve(start, replies, host).await {
+    let solved = match runs::solve(start, solve.replies, host).await {
         Ok(solved) => solved,
         Err(StartError::Usage { text, .. }) => return Err(UsageError(text).into()),
         Err(StartError::Cancelled) => return Ok(ExitCode::from(CANCELLED)),
         Err(error @ StartError::Failed { .. }) => return Err(error.into()),
     };
+    let left = Left {
+        folder: &solved.folder,
+        files: &solved.files,
+        priced: solved.priced,
+        can_go_on: solved.can_go_on,
+        config: config.as_deref(),
+    };
+    let ending = redact(&report::ending(&solved.summary, solved.knowledge.as_ref(), left));
     if solve.json {
         println!("{}", redact(&serde_json::to_string_pretty(&solved.summary)?));
+        eprintln!("{ending}");
+    } else {
+        println!("{ending}");
     }
-    let ending = report::ending(
-        &solved.summary,
-        solved.knowledge.as_ref(),
-        &solved.folder,
-        solved.priced,
-        solved.can_go_on,
-    );
-    eprintln!("{}", redact(&ending));
     Ok(exit_code(&solved))
 }
 
-/// Settings name the endpoint that gets the key. A file that came with the repository is a stranger's: it is
-/// not taken just because the command was run in there.
-fn refuse_settings_of_the_repository(
-    loaded: &config::Loaded,
-    solve: &args::Solve,
-    environment: &Environment,
-) -> Result<(), UsageError> {
-    let task = match &solve.folder {
-        args::Folder::New { task, .. } | args::Folder::Resume { task: Some(task), .. } => task,
-        args::Folder::Resume { task: None, .. } => return Ok(()),
-    };
-    let (Some(file), args::RepoSource::Path(repo)) = (&loaded.file, &task.repo) else { return Ok(()) };
-    let real = |path: &Path| environment.working_folder.join(path).canonicalize();
-    match (real(file), real(repo)) {
-        (Ok(file), Ok(repo)) if file.starts_with(&repo) => Err(UsageError(format!(
-            "{} lies in the repository that is worked on, and whoever wrote it could have your key sent to \
-             themselves. If it is yours, say so by --config {0}",
-            file.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// Paths are kept absolute: a run may be resumed from another folder.
-fn repo_text(repo: args::RepoSource, environment: &Environment) -> String {
+fn repo_text(repo: Source, environment: &Environment) -> String {
     match repo {
-        args::RepoSource::Path(path) => {
-            let path: PathBuf = environment.working_folder.join(path);
+        Source::Folder(path) => {
+            let path: PathBuf = environment.working_folder.join(path).components().collect();
             path.to_string_lossy().into_owned()
         }
-        args::RepoSource::Url(url) => url.into(),
+        Source::Web(url) => url.into(),
     }
 }
 

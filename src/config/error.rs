@@ -7,6 +7,12 @@ use std::path::PathBuf;
 pub enum ConfigError {
     #[error("settings: {} cannot be read: {reason}", .path.display())]
     File { path: PathBuf, reason: String },
+    #[error(
+        "settings: {} lies in the git repository {}, and whoever wrote it there could have your key sent to \
+         themselves. If it is yours, name it: --config {0}",
+        .path.display(), .repository.display()
+    )]
+    OfARepository { path: PathBuf, repository: PathBuf },
     #[error("settings: {} line {line}, column {column} is no valid TOML: {what}", .path.display())]
     Syntax { path: PathBuf, line: usize, column: usize, what: String },
     #[error("settings: unknown key `{key}` in {place}; the nearest known one is {nearest}")]

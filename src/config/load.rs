@@ -65,7 +65,8 @@ pub struct Loaded {
 }
 
 /// Reads the settings: `named` is the file that `--config` names, which must be there. Else
-/// `acquire.toml` in the working directory counts, or the one in the user's configuration folder.
+/// `acquire.toml` in the working directory counts, or the one in the user's configuration folder; the former
+/// is refused where it lies in a git repository.
 pub fn load(named: Option<&Path>, environment: &Environment) -> Result<Loaded, ConfigError> {
     let mut figment = Figment::from(Serialized::defaults(Settings::default()));
     let known = known_keys(&figment);
@@ -136,16 +137,34 @@ fn find_file(
             None => Err(ConfigError::File { path, reason: "there is no such file".into() }),
         };
     }
-    let places = [
-        Some(environment.working_folder.join("acquire.toml")),
-        environment.home_folder("XDG_CONFIG_HOME", ".config").map(|base| base.join("acquire/acquire.toml")),
-    ];
-    for path in places.into_iter().flatten() {
-        if let Some(text) = read(&path)? {
-            return Ok(Some((path, text)));
-        }
+    let local = environment.working_folder.join("acquire.toml");
+    if let Some(text) = read(&local)? {
+        return match repository_around(&local) {
+            Some(repository) => Err(ConfigError::OfARepository { path: local, repository }),
+            None => Ok(Some((local, text))),
+        };
     }
-    Ok(None)
+    let users = environment.home_folder("XDG_CONFIG_HOME", ".config");
+    let Some(users) = users.map(|base| base.join("acquire/acquire.toml")) else { return Ok(None) };
+    Ok(read(&users)?.map(|text| (users, text)))
+}
+
+/// The git repository that a file lies in, as a link or as itself. Settings name the endpoint that gets the
+/// key, and a file that came with a repository is a stranger's: it counts only when it is named. Which
+/// repository is worked on does not matter, since it has many names (a folder, its `.git`, another work tree,
+/// a URL) and a resumed run takes its own from elsewhere.
+fn repository_around(file: &Path) -> Option<PathBuf> {
+    let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
+    let is_repository = |folder: &Path| {
+        let bare = || ["HEAD", "objects", "refs"].iter().all(|name| is_there(folder.join(name)));
+        is_there(folder.join(".git")) || bare()
+    };
+    [Some(file.to_owned()), file.canonicalize().ok()]
+        .iter()
+        .flatten()
+        .flat_map(|file| file.ancestors().skip(1))
+        .find(|folder| is_repository(folder))
+        .map(Path::to_owned)
 }
 
 /// `None` where there is no such file.
@@ -287,6 +306,42 @@ mod tests {
         let shown = format!("{settings:?}{}", serde_json::to_string(&settings).unwrap());
         assert!(!shown.contains("sk-1") && !shown.contains("1234"), "{shown}");
         insta::assert_snapshot!(error("[model]\napi_key = 12345", &[]), @"settings: `model.api_key` in DIR/acquire.toml is of another type, but must be text");
+    }
+
+    #[test]
+    fn a_file_that_came_with_a_repository_counts_only_when_it_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |work: &Path| {
+            let environment = Environment::new(work.to_owned(), [] as [(&str, &str); 0]);
+            load(Some(Path::new("acquire.toml")), &environment).unwrap();
+            let error = load(None, &environment).expect_err("a stranger's file was taken").to_string();
+            error.replace(folder.path().to_str().unwrap(), "DIR")
+        };
+        let file = "[model]\nbase_url = 'http://stranger.example/v1'";
+        let clone = folder.path().join("clone");
+        fs::create_dir_all(clone.join("deep/er")).unwrap();
+        fs::create_dir(clone.join(".git")).unwrap();
+        fs::write(clone.join("acquire.toml"), file).unwrap();
+        insta::assert_snapshot!(told(&clone), @"settings: DIR/clone/acquire.toml lies in the git repository DIR/clone, and whoever wrote it there could have your key sent to themselves. If it is yours, name it: --config DIR/clone/acquire.toml");
+        fs::write(clone.join("deep/er/acquire.toml"), file).unwrap();
+        assert!(told(&clone.join("deep/er")).contains("in the git repository DIR/clone,"));
+
+        // A linked work tree, or a submodule: its `.git` is a file.
+        let linked = folder.path().join("linked");
+        fs::create_dir(&linked).unwrap();
+        fs::write(linked.join(".git"), "gitdir: ../clone/.git/worktrees/linked").unwrap();
+        fs::write(linked.join("acquire.toml"), file).unwrap();
+        told(&linked);
+
+        // A link into a repository, and one out of it.
+        let outside = folder.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        std::os::unix::fs::symlink(clone.join("acquire.toml"), outside.join("acquire.toml")).unwrap();
+        told(&outside);
+        fs::write(folder.path().join("other.toml"), file).unwrap();
+        fs::remove_file(clone.join("acquire.toml")).unwrap();
+        std::os::unix::fs::symlink("../other.toml", clone.join("acquire.toml")).unwrap();
+        told(&clone);
     }
 
     #[test]

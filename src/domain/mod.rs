@@ -4,6 +4,7 @@
 //! what was wrong. Nothing in here does input or output.
 
 mod account;
+mod address;
 mod issue;
 mod knowledge;
 mod names;
@@ -11,6 +12,7 @@ mod patch;
 mod tree;
 
 pub use account::{Account, Money, Price, Tokens};
+pub use address::is_loopback;
 pub use issue::Issue;
 pub use knowledge::{
     Answer, AnswerStatus, Block, Category, Check, Citation, Knowledge, Origin, Pair, Question,

@@ -12,9 +12,9 @@ use reqwest::{
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use url::{Host, Url};
+use url::Url;
 
-use crate::domain::{InvalidName, Issue, IssueNumber, RepoId};
+use crate::domain::{InvalidName, Issue, IssueNumber, RepoId, is_loopback};
 
 /// Longest answer that is read, in bytes. GitHub's own limit on an issue's body is 65,536 characters.
 const LONGEST_ANSWER: usize = 1_000_000;
@@ -36,18 +36,24 @@ impl IssueRef {
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let bad = |reason| InvalidName { kind: "issue", text: text.chars().take(200).collect(), reason };
         let number = |digits: &str| match digits.parse() {
-            Ok(number) if number > 0 && digits.bytes().all(|b| b.is_ascii_digit()) => Ok(IssueNumber(number)),
-            _ => Err(bad("its number must be a whole number from 1")),
+            Ok(number) if number > 0 && !digits.starts_with('+') => Ok(IssueNumber(number)),
+            Ok(_) => Err(bad("its number must be a whole number from 1")),
+            Err(_) => {
+                Err(bad("it is neither a number nor a URL; what stands in a file goes to --issue-file"))
+            }
         };
         let text = text.trim();
         if !text.contains('/') {
             return Ok(Self::Number(number(text.strip_prefix('#').unwrap_or(text))?));
         }
-        let url = Url::parse(text).map_err(|_| bad("neither a number nor a URL"))?;
+        let url = Url::parse(text).map_err(|_| {
+            bad("it is neither a number nor a URL; what stands in a file goes to --issue-file")
+        })?;
         let parts: Vec<&str> = url.path().trim_matches('/').split('/').collect();
         match parts[..] {
             [_, _, "issues", digits] => {
-                Ok(Self::Url { repo: RepoId::from_url(text)?, number: number(digits)? })
+                let number = number(digits).map_err(|_| bad("its number must be a whole number from 1"))?;
+                Ok(Self::Url { repo: RepoId::from_url(text)?, number })
             }
             [_, _, "pull", _] => Err(bad("it is a pull request; name an issue")),
             _ => Err(bad("the URL must look like https://github.com/owner/name/issues/12")),
@@ -219,15 +225,6 @@ fn api_of(repo: &RepoId) -> Result<Url, IssueError> {
     Url::parse(&api).map_err(|_| wrong())
 }
 
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
-}
-
 fn issue(what: &str, body: &[u8]) -> Result<Issue, IssueError> {
     let wire: Wire = serde_json::from_slice(body).map_err(|error| {
         IssueError::Unavailable(format!("{what}: the answer is no issue as GitHub documents it ({error})"))
@@ -316,7 +313,7 @@ mod tests {
         let error = |text| IssueRef::parse(text).unwrap_err().to_string();
         insta::assert_snapshot!(error("https://github.com/o/n/pull/7"), @r#"not a valid issue: "https://github.com/o/n/pull/7": it is a pull request; name an issue"#);
         insta::assert_snapshot!(error("https://github.com/o/n"), @r#"not a valid issue: "https://github.com/o/n": the URL must look like https://github.com/owner/name/issues/12"#);
-        insta::assert_snapshot!(error("bug.md"), @r#"not a valid issue: "bug.md": its number must be a whole number from 1"#);
+        insta::assert_snapshot!(error("bug.md"), @r#"not a valid issue: "bug.md": it is neither a number nor a URL; what stands in a file goes to --issue-file"#);
         for bad in [
             "",
             "0",

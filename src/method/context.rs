@@ -187,7 +187,10 @@ pub enum RunError {
     Source(#[from] SourceError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("the Questioner gave no usable question in {tries} tries: {problem}")]
+    #[error(
+        "the Questioner gave no usable question in {tries} tries; of its last reply: {problem} \
+         (trajectories/questioner.jsonl). Try another model, or `--questions 0` for a repair without knowledge"
+    )]
     NoQuestions { tries: u32, problem: String },
     #[error("the budget ended before the first question: {0}. Raise `[limits.run] usd`")]
     OverBudget(OverBudget),

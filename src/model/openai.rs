@@ -31,9 +31,9 @@ use self::{
     request::Parameters,
     retry::Patience,
 };
-use super::settings::{ModelSettings, SettingsError, is_loopback};
+use super::settings::{ModelSettings, SettingsError};
 use crate::{
-    domain::Price,
+    domain::{Price, is_loopback},
     method::ports::{ChatModel, ChatReply, ChatRequest, ModelError},
 };
 
@@ -75,7 +75,7 @@ impl OpenAiModel {
         shown.set_fragment(None);
         let key = settings.key(variable)?;
         if key.is_some() && base.scheme() == "http" && !is_loopback(&base) {
-            tracing::warn!(%shown, "the model's key travels without encryption: `model.base_url` is not https");
+            tracing::warn!(url = %shown, "the model's key travels without encryption: `model.base_url` is not https");
         }
         Ok(Self {
             name: settings.name.clone(),

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use git2::{Oid, Repository};
+use git2::{Oid, Repository, StatusOptions};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -49,12 +49,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// At most 2 GiB and 30 minutes a fetch, 60 seconds of silence, full history, no credential.
+    /// At most 4 GiB and 15 minutes a fetch, 60 seconds of silence, full history, no credential.
     pub fn new(cache: PathBuf) -> Self {
         Self {
             cache,
-            max_bytes: 2 << 30,
-            max_time: Duration::from_secs(30 * 60),
+            max_bytes: 4 << 30,
+            max_time: Duration::from_secs(15 * 60),
             max_silence: Duration::from_secs(60),
             depth: None,
             credential: None,
@@ -151,6 +151,23 @@ impl Mirror {
             }
             // Hiding everything that the branches reach leaves nothing exactly when they reach it.
             Ok(walk.next().is_none())
+        })
+        .await
+    }
+
+    /// Whether files that git follows differ from the folder's commit. Reads the folder only.
+    pub async fn has_uncommitted_changes(&self) -> Result<bool, SourceError> {
+        let Source::Folder(path) = &self.source else { return Ok(false) };
+        let path = path.clone();
+        blocking(move |_| {
+            let repository = source::open_folder(&path)?;
+            if repository.is_bare() {
+                return Ok(false);
+            }
+            let mut options = StatusOptions::new();
+            options.include_untracked(false).include_ignored(false).exclude_submodules(true);
+            let statuses = repository.statuses(Some(&mut options));
+            Ok(!statuses.map_err(git_error("comparing the folder with its commit"))?.is_empty())
         })
         .await
     }

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, Repository};
-use url::{Host, Url};
+use url::Url;
 
-use super::engine::{init, shown};
-use crate::{domain::RepoId, method::ports::SourceError};
+use super::engine::{blocking, init, shown};
+use crate::{
+    domain::{RepoId, is_loopback},
+    method::ports::SourceError,
+};
 
 /// A source that may be read. `http` is taken for loopback hosts only, which tests use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Takes what a user typed. Does not look whether it exists.
+    /// Takes what a user typed. Whether it exists matters only for what looks like an address, too.
     pub fn parse(text: &str) -> Result<Self, SourceError> {
         let Some((scheme, _)) = text.split_once("://") else {
             return Self::folder(text);
@@ -61,15 +64,33 @@ impl Source {
     }
 
     fn folder(text: &str) -> Result<Self, SourceError> {
+        if text.is_empty() {
+            return Err(SourceError::Input("it is empty; give a folder or an https:// address".into()));
+        }
+        if Path::new(text).exists() {
+            return Ok(Self::Folder(PathBuf::from(text)));
+        }
         // What git takes for ssh: `host:path` with no slash before the colon.
-        let ssh = text.split_once(':').is_some_and(|(host, _)| !host.contains('/'));
-        if ssh && !Path::new(text).exists() {
+        if text.split_once(':').is_some_and(|(host, _)| !host.contains('/')) {
+            let same = repo_id(text).map(|repo| format!(", such as {}", shown(&repo.to_string())));
             return Err(SourceError::Input(format!(
-                "{} is an ssh address; give a folder or an https:// address",
-                shown(text)
+                "{} is an ssh address; give a folder or an https:// address{}",
+                shown(text),
+                same.unwrap_or_default()
             )));
         }
+        if let Some(repo) = on_github(text) {
+            let (text, repo) = (shown(text), shown(&repo.to_string()));
+            return Err(SourceError::Input(format!("there is no folder {text}; did you mean {repo}?")));
+        }
         Ok(Self::Folder(PathBuf::from(text)))
+    }
+
+    /// Looks whether a folder holds a repository that can be read. An address is not asked.
+    pub async fn look(&self) -> Result<(), SourceError> {
+        let Self::Folder(path) = self else { return Ok(()) };
+        let path = path.clone();
+        blocking(move |_| open_folder(&path).map(drop)).await
     }
 
     /// What errors call it.
@@ -81,13 +102,12 @@ impl Source {
     }
 }
 
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
+/// What people write for a repository on GitHub: `owner/name` or `github.com/owner/name`.
+fn on_github(text: &str) -> Option<RepoId> {
+    let path = text.strip_prefix("github.com/").unwrap_or(text);
+    let (owner, name) = path.split_once('/')?;
+    let folder = owner.is_empty() || owner.starts_with(['.', '~']) || name.contains('/');
+    (!folder).then(|| RepoId::from_url(&format!("https://github.com/{path}")).ok()).flatten()
 }
 
 /// Opens the repository in exactly this folder, for reading. Folders above it are not searched: they may be
@@ -179,6 +199,18 @@ mod tests {
         for folder in ["../x", "/srv/x", "file:///srv/x", "."] {
             assert!(matches!(Source::parse(folder), Ok(Source::Folder(_))), "{folder:?} was refused");
         }
+    }
+
+    #[test]
+    fn an_address_without_its_https_is_told_with_it() {
+        for text in ["git@github.com:o/n.git", "github.com:o/n", "github.com/o/n", "o/n", "o/n.git"] {
+            let error = Source::parse(text).unwrap_err().to_string();
+            assert!(error.contains("https://github.com/o/n"), "{text}: {error}");
+        }
+        for folder in ["./o/n", "../n", "/o/n", "a/b/c", "n", "src/repo"] {
+            assert_eq!(Source::parse(folder).unwrap(), Source::Folder(folder.into()));
+        }
+        assert!(Source::parse("").unwrap_err().to_string().contains("empty"));
     }
 
     #[test]

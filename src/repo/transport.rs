@@ -31,8 +31,8 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{engine::shown, failure::Failure, source::is_loopback};
-use crate::method::ports::SourceError;
+use super::{engine::shown, failure::Failure};
+use crate::{domain::is_loopback, method::ports::SourceError};
 
 /// A token for one host.
 #[derive(Debug, Clone)]

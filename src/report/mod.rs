@@ -20,7 +20,7 @@ mod words;
 
 pub use comment::{CommentInput, comment};
 pub use pull_request::{PullRequestInput, pull_request};
-pub use terminal::{DemoInput, demo, ending, recorded_with};
+pub use terminal::{DemoInput, Left, demo, ending, recorded_with};
 pub use words::{counted, duration, money, tokens};
 
 use crate::domain::{Check, Citation, CommitId, RepoId, RepoPath};

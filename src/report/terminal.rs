@@ -16,15 +16,22 @@ use crate::{
 
 use super::words::{Checks, counted, duration, money, tokens};
 
-/// The end of a run: what came of it, where it lies, what to do next. `priced`: whether the price of every model
-/// is known. `can_go_on`: whether `--resume` may end otherwise.
-pub fn ending(
-    run: &RunSummary,
-    knowledge: Option<&Knowledge>,
-    folder: &Path,
-    priced: bool,
-    can_go_on: bool,
-) -> String {
+/// What a run left, and how it can go on.
+#[derive(Debug, Clone, Copy)]
+pub struct Left<'a> {
+    pub folder: &'a Path,
+    /// Names of the results that were written.
+    pub files: &'a [&'static str],
+    /// Whether the price of every model is known.
+    pub priced: bool,
+    /// Whether `--resume` may end otherwise.
+    pub can_go_on: bool,
+    /// The settings file that was named by `--config`.
+    pub config: Option<&'a Path>,
+}
+
+/// The end of a run: what came of it, where it lies, what to do next.
+pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, left: Left<'_>) -> String {
     let mut paragraphs = vec![outcome(run)];
     if let Some(knowledge) = knowledge {
         let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
@@ -32,11 +39,11 @@ pub fn ending(
     }
     let total = run.total;
     if total.tokens.total() > 0 {
-        let (money, time) = (money(total.usd, priced), duration(total.seconds));
+        let (money, time) = (money(total.usd, left.priced), duration(total.seconds));
         paragraphs.push(format!("Spent: {money}, {time}, {}.", tokens(total.tokens)));
     }
-    paragraphs.push(files(run, folder));
-    paragraphs.extend(next(run, folder, can_go_on));
+    paragraphs.push(files(run, left));
+    paragraphs.extend(next(run, left));
     paragraphs.join("\n\n")
 }
 
@@ -65,31 +72,25 @@ fn patched(patch: &PatchSummary) -> String {
     text
 }
 
-/// The files that a run with this summary has written.
-fn files(run: &RunSummary, folder: &Path) -> String {
-    let finished =
-        |stage: &str| run.stages.iter().rev().skip(usize::from(!ended_well(run))).any(|s| s.name == stage);
+fn files(run: &RunSummary, left: Left<'_>) -> String {
     let all = [
-        (finished("answer"), "comment.md", "what was asked of the repository and found, for the issue"),
-        (finished("answer"), "knowledge.json", "the same for programs, quotes and all"),
-        (finished("resolve"), "pull-request.md", "title and text of the pull request, or why there is none"),
-        (run.outcome == Outcome::Patch, "patch.diff", "the patch"),
-        (true, "run.json", "what ran, what it cost, how it ended"),
-        (!run.stages.is_empty(), "trajectories/", "what each agent did, turn by turn"),
+        ("comment.md", "what was asked of the repository and found, for the issue"),
+        ("knowledge.json", "the same for programs, quotes and all"),
+        ("pull-request.md", "title and text of the pull request, or why there is none"),
+        ("patch.diff", "the patch"),
+        ("patch.partial.diff", "unfinished work, which is not proposed"),
+        ("run.json", "what ran, what it cost, how it ended"),
+        ("trajectories/", "what each agent did, turn by turn"),
     ];
-    let lines: Vec<String> = all
-        .iter()
-        .filter(|(there, ..)| *there)
-        .map(|(_, name, what)| format!("  {name:<16}  {what}"))
-        .collect();
-    format!("Files in {}:\n{}", shown_path(folder), lines.join("\n"))
+    let there = |name: &str| left.files.contains(&name) || name == "trajectories/" && !run.stages.is_empty();
+    let there: Vec<_> = all.iter().filter(|(name, _)| there(name)).collect();
+    let width = there.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let lines: Vec<String> = there.iter().map(|(name, what)| format!("  {name:<width$}  {what}")).collect();
+    format!("Files in {}:\n{}", shown_path(left.folder), lines.join("\n"))
 }
 
-fn ended_well(run: &RunSummary) -> bool {
-    matches!(run.outcome, Outcome::Patch | Outcome::NoPatch | Outcome::KnowledgeOnly)
-}
-
-fn next(run: &RunSummary, folder: &Path, can_go_on: bool) -> Option<String> {
+fn next(run: &RunSummary, left: Left<'_>) -> Option<String> {
+    let Left { folder, can_go_on, config, .. } = left;
     let patch = shell_word(&shown_path(&folder.join("patch.diff")));
     match run.outcome {
         Outcome::Patch if run.repo.contains("://") => {
@@ -99,8 +100,9 @@ fn next(run: &RunSummary, folder: &Path, can_go_on: bool) -> Option<String> {
             Some(format!("To apply it:\n  git -C {} apply {patch}", shell_word(&shown::text(&run.repo))))
         }
         Outcome::Failed | Outcome::Cancelled if can_go_on => Some(format!(
-            "To go on from where it stopped (what is finished is not paid again):\n  acquire solve --resume {}",
-            shell_word(&shown_path(folder))
+            "To go on from where it stopped (what is finished is not paid again):\n  acquire solve --resume {}{}",
+            shell_word(&shown_path(folder)),
+            config.map(|file| format!(" --config {}", shell_word(&shown_path(file)))).unwrap_or_default()
         )),
         _ => None,
     }
@@ -123,11 +125,7 @@ fn shell_word(text: &str) -> String {
 pub struct DemoInput<'a> {
     pub knowledge: Option<&'a Knowledge>,
     pub summary: &'a RunSummary,
-    pub folder: &'a Path,
-    /// Whether the price of every model is known.
-    pub priced: bool,
-    /// Whether the run could go on after it ended early.
-    pub can_go_on: bool,
+    pub left: Left<'a>,
     /// See [`recorded_with`].
     pub recorded: String,
     /// Markdown, as in `comment.md`.
@@ -160,10 +158,7 @@ pub fn demo(input: &DemoInput<'_>) -> String {
     );
     parts.push(part(
         "The run",
-        &format!(
-            "{}\n\n{recorded}",
-            ending(input.summary, input.knowledge, input.folder, input.priced, input.can_go_on)
-        ),
+        &format!("{}\n\n{recorded}", ending(input.summary, input.knowledge, input.left)),
     ));
     parts.join("\n\n")
 }

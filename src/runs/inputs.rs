@@ -1,6 +1,6 @@
 //! What a user asks for, and what a resumed run takes from its folder.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::{
 /// A run as asked for. Stored, so that a resumed run is the same run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// A path or an https URL.
+    /// An absolute path or an https URL.
     pub repo: String,
     pub issue: IssueSource,
     /// A branch, tag or commit id; the default branch where absent.
@@ -48,12 +48,13 @@ pub enum IssueSource {
     Reference(String),
 }
 
+/// What stage 1 does. The words stand in `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum KnowledgeKind {
-    /// Questions, then answers.
+    /// Questions and checked answers
     Qa,
-    /// No stage 1: the Resolver alone.
+    /// No knowledge: the base agent
     None,
 }
 
@@ -63,16 +64,8 @@ pub enum Start {
     Resume { folder: PathBuf },
 }
 
-impl Start {
-    pub fn folder(&self) -> &Path {
-        match self {
-            Self::Fresh { folder, .. } | Self::Resume { folder } => folder,
-        }
-    }
-}
-
 /// Where replies come from and go to; not part of what a run is.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replies {
     /// Replies of live models are appended here.
     pub record: Option<PathBuf>,
@@ -80,14 +73,14 @@ pub struct Replies {
 }
 
 /// Recorded replies in place of a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replay {
     pub source: ReplaySource,
     /// A reply whose prompt differs from the recorded one is used all the same, and said.
     pub lenient: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplaySource {
     File(PathBuf),
     /// A recording that is part of the program; `name` is what errors call it.
@@ -108,4 +101,7 @@ pub struct Inputs {
     pub fence: FenceId,
     /// Where citations can be linked to.
     pub links: Option<RepoId>,
+    /// What readers should know of the commit that was taken.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }

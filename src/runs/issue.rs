@@ -52,7 +52,7 @@ pub async fn from_github(
         (IssueRef::Number(number), Some(repo)) => (repo.clone(), number),
         (IssueRef::Number(number), None) => {
             let text = format!(
-                "issue {number} of which repository? This one has no `origin` on a GitHub; \
+                "issue {number} of which repository? This one has no `origin` on github.com; \
                  give the issue's URL, or its text with --issue-file"
             );
             return Err(StartError::usage("issue_reference", text));

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     agent::{Services, harvest::Harvester},
     config::{ConfigError, Environment, Settings},
-    domain::{Knowledge, RepoId, RunId},
+    domain::{Issue, Knowledge, RepoId, RunId},
     gate::{
         harvest::HarvestLimits,
         intake::{FenceId, IntakeLimits, admit_issue},
@@ -32,7 +32,7 @@ use crate::{
     index::SourceSymbols,
     method::{
         answerer::Explore,
-        context::{RunContext, RunError},
+        context::{Models, RunContext, RunError},
         knowledge::{Nothing, QuestionsAndAnswers},
         ports::{
             Budget, Clock, Event, History, KnowledgeSource, Progress, Resolver, RunStore, SourceError,
@@ -41,6 +41,7 @@ use crate::{
         resolver::AgentResolver,
         run::{RunReport, Strategy, run},
     },
+    repo::Source,
     report::{self, preparing},
     store::{ErrorSummary, IssueSummary, Outcome, Redactor, RunFolder, RunSummary, Usage},
 };
@@ -142,20 +143,69 @@ pub fn redactor(scanner: Arc<Scanner>) -> Redactor {
     Arc::new(move |text: &str| scanner.redact(text).into_owned())
 }
 
-/// Runs the whole of it. An error means that nothing was begun and no folder holds a run.
+/// Runs the whole of it. An error means that nothing was begun and no folder holds a run: what a user can get
+/// wrong is looked at before a folder is made.
 pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved, StartError> {
     let scanner = scanner(&host.settings, &host.environment);
     let redact = redactor(scanner.clone());
-    let folder = match &start {
-        Start::Fresh { folder, .. } => RunFolder::create(folder, redact),
-        Start::Resume { folder } => RunFolder::resume(folder, redact),
+    let roles = if replies.replay.is_some() {
+        RoleModels::of_recording(&host.settings, &host.environment)?
+    } else {
+        RoleModels::of(&host.settings, &host.environment)?
     };
-    let folder = folder.map_err(|e| StartError::usage("run_folder", e))?;
-    let mut begun = Begun { folder, scanner, host, replies, run_id: None };
-    match begun.go(&start).await {
-        Ok(solved) => Ok(solved),
-        Err(error) => begun.unstarted(&start, error),
+    let models = parts::connect_models(&roles, &replies, &host)?;
+    let in_folder = |error: StoreError| StartError::usage("run_folder", error.without_its_kind());
+    match start {
+        Start::Fresh { request, folder } => {
+            Source::parse(&request.repo)?.look().await?;
+            let issue = match &request.issue {
+                IssueSource::File(path) => IssueText::Read(issue::from_file(path)?),
+                IssueSource::Reference(reference) => IssueText::OnGitHub(reference.clone()),
+            };
+            let folder = RunFolder::create(&folder, redact).map_err(in_folder)?;
+            let run_id = RunId::new(host.clock.now(), host.random.run_id);
+            let begun = Begun { folder, scanner, host, roles, models, replies, run_id };
+            let task = Task::New { request: request.clone(), issue };
+            match begun.go(task).await {
+                Err(error) => begun.unstarted(&request, error),
+                ended => ended,
+            }
+        }
+        Start::Resume { folder } => {
+            let folder = RunFolder::resume(&folder, redact).map_err(in_folder)?;
+            let inputs = stored_inputs(&folder).await?;
+            let run_id = inputs.run_id.clone();
+            Begun { folder, scanner, host, roles, models, replies, run_id }.go(Task::Stored(inputs)).await
+        }
     }
+}
+
+async fn stored_inputs(folder: &RunFolder) -> Result<Box<Inputs>, StartError> {
+    let told = |what: String| {
+        let folder = folder.path().display();
+        StartError::usage("run_folder", format!("{folder}: {what}; start a new one"))
+    };
+    match folder.stage(INPUTS).await?.map(serde_json::from_value) {
+        Some(Ok(inputs)) => Ok(Box::new(inputs)),
+        Some(Err(error)) => Err(told(format!("its run is of another version ({error})"))),
+        None => Err(told("this run ended before anything was stored".into())),
+    }
+}
+
+/// What a run is to do.
+enum Task {
+    New {
+        request: Request,
+        issue: IssueText,
+    },
+    /// An earlier process found it out.
+    Stored(Box<Inputs>),
+}
+
+enum IssueText {
+    Read(Issue),
+    /// A number or a URL: read when the run knows its repository.
+    OnGitHub(String),
 }
 
 /// A run that has its folder.
@@ -163,100 +213,44 @@ struct Begun {
     folder: RunFolder,
     scanner: Arc<Scanner>,
     host: Host,
+    roles: RoleModels,
+    models: Models,
     replies: Replies,
-    run_id: Option<RunId>,
+    run_id: RunId,
 }
 
 impl Begun {
-    async fn go(&mut self, start: &Start) -> Result<Solved, StartError> {
-        let stored = self.folder.stage(INPUTS).await?;
-        let stored: Option<Inputs> = stored.map(serde_json::from_value).transpose().map_err(|e| {
-            let folder = self.folder.path().display();
-            StartError::usage(
-                "run_folder",
-                format!("{folder}: its run is of another version ({e}); start a new one"),
-            )
-        })?;
-        let run_id = match (&stored, start) {
-            (Some(inputs), _) => inputs.run_id.clone(),
-            (None, Start::Fresh { .. }) => RunId::new(self.host.clock.now(), self.host.random.run_id),
-            (None, Start::Resume { folder }) => {
-                let folder = folder.display();
-                let text = format!("{folder}: this run ended before anything was stored; start a new one");
-                return Err(StartError::usage("run_folder", text));
-            }
-        };
-        self.run_id = Some(run_id.clone());
+    /// Does the task while the run counts as alive on this machine.
+    async fn go(&self, task: Task) -> Result<Solved, StartError> {
         let cache = self.host.settings.cache(&self.host.environment)?;
-        let folders = Folders::below(&cache, &run_id);
-        let alive =
-            active::register(&folders.alive, &run_id).map_err(|e| cannot_register(&folders.alive, &e))?;
+        let folders = Folders::below(&cache, &self.run_id);
+        let alive = active::register(&folders.alive, &self.run_id)
+            .map_err(|e| cannot_register(&folders.alive, &e))?;
         folders.sweep();
         parts::remove_folder(&folders.work);
-        let outcome = self.run(stored, start, run_id, &folders).await;
+        let outcome = self.run(task, &folders).await;
         parts::remove_folder(&folders.work);
         drop(alive);
         outcome
     }
 
-    async fn run(
-        &self,
-        stored: Option<Inputs>,
-        start: &Start,
-        run_id: RunId,
-        folders: &Folders,
-    ) -> Result<Solved, StartError> {
+    async fn run(&self, task: Task, folders: &Folders) -> Result<Solved, StartError> {
         let host = &self.host;
-        let roles = if self.replies.replay.is_some() {
-            RoleModels::of_recording(&host.settings, &host.environment)?
-        } else {
-            RoleModels::of(&host.settings, &host.environment)?
-        };
-        let models = parts::open_models(&roles, &self.replies, host, &redactor(self.scanner.clone()))?;
+        let redact = redactor(self.scanner.clone());
+        let models = parts::record_models(self.models.clone(), &self.roles, &self.replies, host, &redact)?;
         let started = host.clock.monotonic();
         let (inputs, tree) = tokio::select! {
             biased;
             () = host.cancel.cancelled() => return Err(StartError::Cancelled),
-            both = self.inputs(stored, start, run_id, folders) => both?,
+            both = self.inputs(task, folders) => both?,
         };
         let admitted = admit_issue(&inputs.issue, &IntakeLimits::default())
             .map_err(|e| StartError::usage(e.class(), e))?;
-        let method = settings::method_settings(&host.settings, &roles, inputs.request.questions);
-        let budget = Arc::new(settings::ledger(&host.settings));
-        let services = Services {
-            store: Arc::new(self.folder.clone()),
-            budget: budget.clone(),
-            progress: host.progress.clone(),
-            clock: host.clock.clone(),
-            cancel: host.cancel.clone(),
-            deadline: started + Duration::from_secs(host.settings.limits.run.seconds),
-        };
-        let gathered = tokio::select! {
-            biased;
-            () = host.cancel.cancelled() => Err(RunError::Cancelled),
-            gathered = gather(tree.clone(), folders, host) => gathered,
-        };
-        // Not given up half-way: what an engine was asked to make must be known before it can be removed.
-        let prepared = match gathered {
-            Ok((history, harvester)) => {
-                host.say(preparing::STARTING_SANDBOXES);
-                let fact = report::history_fact(history.note.as_deref());
-                let opened = parts::open_sandboxes(
-                    &inputs.request,
-                    &inputs.run_id,
-                    tree.clone(),
-                    history,
-                    host,
-                    folders,
-                )
-                .await;
-                opened.map(|(sandboxes, notes)| Prepared { sandboxes, harvester, history: fact, notes })
-            }
-            Err(error) => Err(error),
-        };
-        let mut notes = admitted.notices.clone();
+        let mut notes = inputs.notes.clone();
+        notes.extend(admitted.notices.clone());
         notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
-        let (report, sandbox) = match prepared {
+        let budget = Arc::new(settings::ledger(&host.settings));
+        let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders).await {
             Ok(Prepared { sandboxes, harvester, history, notes: of_sandboxes }) => {
                 notes.extend(of_sandboxes);
                 for text in &notes {
@@ -268,14 +262,18 @@ impl Begun {
                     issue: inputs.issue.clone(),
                     admitted,
                     fence: inputs.fence.clone(),
-                    settings: method,
+                    settings: settings::method_settings(
+                        &host.settings,
+                        &self.roles,
+                        inputs.request.questions,
+                    ),
                     models: models.clone(),
                     tree,
                     symbols: Arc::new(SourceSymbols),
                     sandboxes,
                     harvester: Arc::new(harvester),
                     scanner: self.scanner.clone(),
-                    services,
+                    services: self.services(budget.clone(), started),
                     history,
                     environment: String::new(),
                     volatile: Vec::new(),
@@ -288,80 +286,90 @@ impl Begun {
             }
         };
         let report = link(report, inputs.links.as_ref());
-        let frame = results::Frame {
-            models: results::model_names([
-                ("questioner", models.questioner.name()),
-                ("answerer", models.answerer.name()),
-                ("resolver", models.resolver.name()),
-            ]),
-            sandbox,
-            priced: [&models.questioner, &models.answerer, &models.resolver]
-                .iter()
-                .all(|m| m.price().is_some()),
-            notes,
-            spent: budget.spent(),
-            inputs: &inputs,
-        };
+        let frame = results::Frame::of(&inputs, &models, sandbox, notes, budget.spent());
         Ok(results::finish(frame, report, &self.folder, &self.scanner)?)
     }
 
     /// What the run works on: stored by an earlier process, or found out and stored now.
     async fn inputs(
         &self,
-        stored: Option<Inputs>,
-        start: &Start,
-        run_id: RunId,
+        task: Task,
         folders: &Folders,
     ) -> Result<(Inputs, Arc<dyn SourceTree>), StartError> {
-        if let Some(inputs) = stored {
-            let tree = parts::at_commit(&inputs.request, &inputs.commit, &self.host, folders).await?;
-            return Ok((inputs, tree));
-        }
-        let Start::Fresh { request, .. } = start else {
-            unreachable!("a run that goes on has stored inputs; its caller has looked");
-        };
-        // What costs nothing is looked at first.
-        let from_file = match &request.issue {
-            IssueSource::File(path) => Some(issue::from_file(path)?),
-            IssueSource::Reference(_) => None,
+        let (request, issue) = match task {
+            Task::New { request, issue } => (request, issue),
+            Task::Stored(inputs) => {
+                let tree = parts::at_commit(&inputs.request, &inputs.commit, &self.host, folders).await?;
+                return Ok((*inputs, tree));
+            }
         };
         self.host.say(preparing::READING_REPOSITORY);
-        let mirror = parts::open_mirror(request, &self.host, folders).await?;
-        let issue = match (from_file, &request.issue) {
-            (Some(issue), _) => issue,
-            (None, IssueSource::Reference(reference)) => {
+        let mirror = parts::open_mirror(&request, &self.host, folders).await?;
+        let issue = match issue {
+            IssueText::Read(issue) => issue,
+            IssueText::OnGitHub(reference) => {
                 let token = parts::github_token(&self.host);
                 let api = self.host.environment.variable("GITHUB_API_URL").and_then(|u| u.parse().ok());
-                issue::from_github(reference, mirror.repo_id(), token, api).await?
+                issue::from_github(&reference, mirror.repo_id(), token, api).await?
             }
-            (None, IssueSource::File(_)) => unreachable!("files were read above"),
         };
-        let Repository { tree, links } = parts::at_base(&mirror, request.base.as_deref()).await?;
+        let Repository { tree, links, notes } = parts::at_base(&mirror, request.base.as_deref()).await?;
         let inputs = Inputs {
-            run_id,
-            request: request.clone(),
+            run_id: self.run_id.clone(),
+            request,
             issue,
             commit: tree.commit().clone(),
             fence: FenceId::new(self.host.random.fence),
             links,
+            notes,
         };
         let value = serde_json::to_value(&inputs).map_err(|e| StartError::failed("run_state", e))?;
         self.folder.put_stage(INPUTS, &value).await?;
         Ok((inputs, tree))
     }
 
-    /// A run that ended before its first stage: its `run.json` says so.
-    fn unstarted(&self, start: &Start, error: StartError) -> Result<Solved, StartError> {
-        let (Some(run_id), Start::Fresh { request, .. }) = (&self.run_id, start) else {
-            return Err(error);
+    /// Reads what agents and the harvest need of the repository, and opens the sandboxes.
+    async fn prepare(
+        &self,
+        inputs: &Inputs,
+        tree: Arc<dyn SourceTree>,
+        folders: &Folders,
+    ) -> Result<Prepared, RunError> {
+        let host = &self.host;
+        let (history, harvester) = tokio::select! {
+            biased;
+            () = host.cancel.cancelled() => return Err(RunError::Cancelled),
+            gathered = gather(tree.clone(), folders, host) => gathered?,
         };
+        host.say(preparing::STARTING_SANDBOXES);
+        let fact = report::history_fact(history.note.as_deref());
+        // Not given up half-way: what an engine was asked to make must be known before it can be removed.
+        let (sandboxes, notes) =
+            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, host, folders).await?;
+        Ok(Prepared { sandboxes, harvester, history: fact, notes })
+    }
+
+    fn services(&self, budget: Arc<dyn Budget>, started: Duration) -> Services {
+        let host = &self.host;
+        Services {
+            store: Arc::new(self.folder.clone()),
+            budget,
+            progress: host.progress.clone(),
+            clock: host.clock.clone(),
+            cancel: host.cancel.clone(),
+            deadline: started + Duration::from_secs(host.settings.limits.run.seconds),
+        }
+    }
+
+    /// A run that ended before its first stage: its `run.json` says so.
+    fn unstarted(&self, request: &Request, error: StartError) -> Result<Solved, StartError> {
         let (class, usage, outcome) = match &error {
             StartError::Usage { class, .. } => (*class, true, Outcome::Failed),
             StartError::Failed { class, .. } => (*class, false, Outcome::Failed),
             StartError::Cancelled => ("cancelled", false, Outcome::Cancelled),
         };
         let summary = RunSummary {
-            run_id: run_id.clone(),
+            run_id: self.run_id.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             repo: request.repo.clone(),
             base: request.base.clone().unwrap_or_default(),

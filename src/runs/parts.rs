@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    config::{RoleModel, SandboxKind},
+    config::{RoleModel, SandboxKind, SandboxSection},
     domain::{CommitId, RepoId, RunId},
     method::{
         context::{Models, RunError},
@@ -18,6 +18,7 @@ use crate::{
     },
     model::{self, Header, Recorder, Recording, Replayer, Strictness},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
+    report::preparing,
     sandbox::{
         CommandBudget,
         docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
@@ -85,6 +86,7 @@ pub struct Repository {
     pub tree: Arc<dyn SourceTree>,
     /// Where its web host is known to have the base commit.
     pub links: Option<RepoId>,
+    pub notes: Vec<String>,
 }
 
 /// The secret in `GITHUB_TOKEN`, if any, and the one web host that it is sent to: github.com, or the GitHub
@@ -121,7 +123,10 @@ pub async fn at_base(mirror: &Mirror, base: Option<&str>) -> Result<Repository, 
     let tree = mirror.at(base).await?;
     let published = mirror.is_published(tree.commit()).await?;
     let links = mirror.repo_id().filter(|_| published).cloned();
-    Ok(Repository { tree: Arc::new(tree), links })
+    // A user who names a commit knows what is taken. A folder that cannot be compared costs the note only.
+    let changed = base.is_none() && mirror.has_uncommitted_changes().await.unwrap_or(false);
+    let notes = changed.then(|| preparing::UNCOMMITTED.to_owned()).into_iter().collect();
+    Ok(Repository { tree: Arc::new(tree), links, notes })
 }
 
 /// The tree of a run that goes on.
@@ -146,33 +151,27 @@ pub async fn open_sandboxes(
     folders: &Folders,
 ) -> Result<(Arc<dyn Sandboxes>, Vec<String>), RunError> {
     let settings = &host.settings.sandbox;
-    let docker = match request.sandbox {
-        SandboxKind::Docker => true,
-        SandboxKind::Namespaces => false,
-        SandboxKind::Auto => Engine::connect(settings.host.as_deref()).await.is_ok(),
+    let connect = || Engine::connect(settings.host.as_deref());
+    let engine = match request.sandbox {
+        SandboxKind::Docker => {
+            let or = |e| SandboxError::Unavailable(format!("{e}, or use `--sandbox namespaces`"));
+            Ok(connect().await.map_err(or)?)
+        }
+        SandboxKind::Namespaces => Err("Sandbox: namespaces.".to_owned()),
+        SandboxKind::Auto => {
+            connect().await.map_err(|reason| format!("Sandbox: namespaces, which is weaker: {reason}."))
+        }
     };
-    let chosen = request.sandbox == SandboxKind::Auto;
-    if !docker {
-        let mib = |number: u64| number << 20;
-        let limits = namespaces::Settings {
-            memory_bytes: mib(settings.memory_mib),
-            pids: settings.pids.into(),
-            workspace_bytes: settings.workspace_mib.map(mib),
-            tmp_bytes: mib(settings.tmp_mib),
-            budget: CommandBudget::default(),
-        };
-        let program = std::env::current_exe().map_err(|e| {
-            SandboxError::Unavailable(format!("this program's own file cannot be found: {e}"))
-        })?;
-        let base = folders.namespaces.as_path();
-        let sandboxes = Namespaces::start(run.clone(), tree, Some(history), limits, base, program).await?;
-        let note = if chosen {
-            "Sandbox: namespaces, since no Docker engine answers. Fit for your own repositories only."
-        } else {
-            "Sandbox: namespaces. Fit for your own repositories only."
-        };
-        return Ok((Arc::new(sandboxes), vec![note.into()]));
-    }
+    let engine = match engine {
+        Ok(engine) => engine,
+        Err(why_none) => {
+            let sandboxes = start_namespaces(settings, run, tree, history, folders).await?;
+            return Ok((
+                Arc::new(sandboxes),
+                vec![format!("{why_none} Fit for your own repositories only.")],
+            ));
+        }
+    };
     let image = request.image.clone().unwrap_or_else(|| settings.image.clone());
     let alive = folders.alive.clone();
     let now = host.clock.now();
@@ -181,9 +180,9 @@ pub async fn open_sandboxes(
     let lease_until =
         now.saturating_add(longest.saturating_add(LEASE_MARGIN)).unwrap_or(jiff::Timestamp::MAX);
     let sandboxes = DockerSandboxes::start(DockerRun {
+        engine,
         settings: DockerSettings {
             image: image.clone(),
-            host: settings.host.clone(),
             memory_mib: settings.memory_mib,
             cpus: settings.cpus,
             pids: settings.pids,
@@ -203,6 +202,26 @@ pub async fn open_sandboxes(
     let mut notes = vec![format!("Sandbox: Docker, image {image} ({}).", sandboxes.image_id())];
     notes.extend(sandboxes.notes());
     Ok((Arc::new(sandboxes), notes))
+}
+
+async fn start_namespaces(
+    settings: &SandboxSection,
+    run: &RunId,
+    tree: Arc<dyn SourceTree>,
+    history: History,
+    folders: &Folders,
+) -> Result<Namespaces, SandboxError> {
+    let mib = |number: u64| number << 20;
+    let limits = namespaces::Settings {
+        memory_bytes: mib(settings.memory_mib),
+        pids: settings.pids.into(),
+        workspace_bytes: settings.workspace_mib.map(mib),
+        tmp_bytes: mib(settings.tmp_mib),
+        budget: CommandBudget::default(),
+    };
+    let program = std::env::current_exe()
+        .map_err(|e| SandboxError::Unavailable(format!("this program's own file cannot be found: {e}")))?;
+    Namespaces::start(run.clone(), tree, Some(history), limits, &folders.namespaces, program).await
 }
 
 /// This installation's name, made when it is first needed.
@@ -232,60 +251,63 @@ fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
         .map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
 }
 
-/// The model of each role: live, recorded while live, or from a recording.
-pub fn open_models(
+/// The model of each role: live, or from a recording.
+pub fn connect_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result<Models, StartError> {
+    if let Some(Replay { source, lenient }) = &replies.replay {
+        let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
+        let replayer = match source {
+            ReplaySource::File(path) => Replayer::open(path, strictness),
+            ReplaySource::Text { name, text } => Replayer::parse(Path::new(name), text, strictness),
+        };
+        let model: Arc<dyn ChatModel> = Arc::new(replayer.map_err(unusable)?);
+        return Ok(Models { questioner: model.clone(), answerer: model.clone(), resolver: model });
+    }
+    // Roles with the same model share one client, and with it what its provider was found to refuse.
+    let mut opened: Vec<(&RoleModel, Arc<dyn ChatModel>)> = Vec::new();
+    let mut of = |role| -> Result<Arc<dyn ChatModel>, StartError> {
+        if let Some((_, model)) = opened.iter().find(|(other, _)| same_model(other, role)) {
+            return Ok(model.clone());
+        }
+        let variable = |name: &str| host.environment.variable(name).map(str::to_owned);
+        let model = model::connect(&model_settings(role), variable).map_err(unusable)?;
+        opened.push((role, model.clone()));
+        Ok(model)
+    };
+    Ok(Models {
+        questioner: of(&roles.questioner)?,
+        answerer: of(&roles.answerer)?,
+        resolver: of(&roles.resolver)?,
+    })
+}
+
+/// The same models, their replies recorded where that was asked for.
+pub fn record_models(
+    models: Models,
     roles: &RoleModels,
     replies: &Replies,
     host: &Host,
     redact: &model::Redact,
 ) -> Result<Models, StartError> {
-    let usage = |error: &dyn std::fmt::Display| StartError::usage("settings", error);
-    if let Some(Replay { source, lenient }) = &replies.replay {
-        let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
-        let replayer: Arc<dyn ChatModel> = Arc::new(
-            match source {
-                ReplaySource::File(path) => Replayer::open(path, strictness),
-                ReplaySource::Text { name, text } => Replayer::parse(Path::new(name), text, strictness),
-            }
-            .map_err(|e| usage(&e))?,
-        );
-        return Ok(Models { questioner: replayer.clone(), answerer: replayer.clone(), resolver: replayer });
-    }
-    let open = |role| {
-        let model = model_settings(role);
-        model::connect(&model, |name| host.environment.variable(name).map(str::to_owned))
-            .map_err(|e| usage(&e))
+    let Some(path) = &replies.record else { return Ok(models) };
+    let mut names = [&roles.questioner, &roles.answerer, &roles.resolver].map(|role| &*role.name).to_vec();
+    names.dedup();
+    let header = Header {
+        recorded_with: names.join(", "),
+        at: host.clock.now(),
+        note: String::new(),
+        price: models.questioner.price(),
     };
-    // Roles with the same model share one client, and with it what its provider was found to refuse.
-    let mut opened: Vec<(&RoleModel, Arc<dyn ChatModel>)> = Vec::new();
-    for (_, role) in roles.all() {
-        let known = opened.iter().find(|(other, _)| same_model(other, role)).map(|(_, model)| model.clone());
-        let model = match known {
-            Some(model) => model,
-            None => open(role)?,
-        };
-        opened.push((role, model));
-    }
-    let mut models: Vec<Arc<dyn ChatModel>> = opened.into_iter().map(|(_, model)| model).collect();
-    if let Some(path) = &replies.record {
-        let names: Vec<&str> = roles.all().iter().map(|(_, role)| role.name.as_str()).collect();
-        let mut distinct = names.clone();
-        distinct.dedup();
-        let header = Header {
-            recorded_with: distinct.join(", "),
-            at: host.clock.now(),
-            note: String::new(),
-            price: models[0].price(),
-        };
-        let recording = Arc::new(Recording::open(path, &header).map_err(|e| usage(&e))?);
-        models = models
-            .into_iter()
-            .map(|m| Arc::new(Recorder::new(m, recording.clone(), redact.clone())) as _)
-            .collect();
-    }
-    let [questioner, answerer, resolver] = <[Arc<dyn ChatModel>; 3]>::try_from(models)
-        .unwrap_or_else(|_| unreachable!("there is one model for each of the three roles"));
-    Ok(Models { questioner, answerer, resolver })
+    let recording = Arc::new(Recording::open(path, &header).map_err(unusable)?);
+    let recorded = |model| Arc::new(Recorder::new(model, recording.clone(), redact.clone()));
+    Ok(Models {
+        questioner: recorded(models.questioner),
+        answerer: recorded(models.answerer),
+        resolver: recorded(models.resolver),
+    })
+}
+
+fn unusable(error: impl std::fmt::Display) -> StartError {
+    StartError::usage("settings", error)
 }
 
 fn same_model(a: &RoleModel, b: &RoleModel) -> bool {

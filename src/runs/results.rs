@@ -8,7 +8,7 @@ use crate::{
     domain::{Account, Knowledge, Money, Patch},
     gate::secrets::Scanner,
     method::{
-        context::{AgentReport, RunError, StageReport},
+        context::{AgentReport, Models, RunError, StageReport},
         ports::StoreError,
         run::{Resolved, RunReport},
     },
@@ -26,6 +26,8 @@ use super::inputs::{Inputs, Request};
 pub struct Solved {
     pub summary: RunSummary,
     pub folder: PathBuf,
+    /// Names of the results in there.
+    pub files: Vec<&'static str>,
     pub knowledge: Option<Knowledge>,
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
@@ -41,12 +43,37 @@ pub struct Solved {
 /// What is known of a run apart from what its stages came to.
 pub struct Frame<'a> {
     pub inputs: &'a Inputs,
+    /// By role.
     pub models: BTreeMap<String, String>,
     pub sandbox: &'a str,
     pub priced: bool,
     pub notes: Vec<String>,
     /// Everything that was spent, of agents that failed too.
     pub spent: Money,
+}
+
+impl<'a> Frame<'a> {
+    pub fn of(
+        inputs: &'a Inputs,
+        models: &Models,
+        sandbox: &'a str,
+        notes: Vec<String>,
+        spent: Money,
+    ) -> Self {
+        let roles = [
+            ("questioner", &models.questioner),
+            ("answerer", &models.answerer),
+            ("resolver", &models.resolver),
+        ];
+        Self {
+            inputs,
+            models: roles.iter().map(|(role, model)| ((*role).into(), model.name().into())).collect(),
+            sandbox,
+            priced: roles.iter().all(|(_, model)| model.price().is_some()),
+            notes,
+            spent,
+        }
+    }
 }
 
 /// Writes everything that a run leaves.
@@ -106,7 +133,7 @@ pub fn finish(
     });
     let redact = |text: String| scanner.redact(&text).into_owned();
     let (comment, pull_request) = (comment.map(redact), pull_request.map(redact));
-    write_results(
+    let files = write_results(
         folder,
         &Results {
             run: &summary,
@@ -124,7 +151,8 @@ pub fn finish(
     // The stored replies of a Questioner that found no question would be read again.
     let can_go_on = report.error.as_ref().is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
     let (folder, knowledge) = (folder.path().to_owned(), knowledge.cloned());
-    Ok(Solved { summary, folder, knowledge, comment, patch, priced: frame.priced, usage: false, can_go_on })
+    let priced = frame.priced;
+    Ok(Solved { summary, folder, files, knowledge, comment, patch, priced, usage: false, can_go_on })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -143,16 +171,16 @@ pub fn finish_unstarted(
         diff: None,
         partial_diff: None,
     };
-    write_results(folder, &nothing)?;
+    let files = write_results(folder, &nothing)?;
     let folder = folder.path().to_owned();
-    let priced = false;
     Ok(Solved {
         summary,
         folder,
+        files,
         knowledge: None,
         comment: None,
         patch: None,
-        priced,
+        priced: false,
         usage,
         can_go_on: false,
     })
@@ -224,9 +252,4 @@ fn agent_summary(agent: &AgentReport) -> AgentSummary {
     // The two enums have the same names; a name of another version is a failure.
     let exit = serde_json::from_value(Value::from(agent.exit.as_str())).unwrap_or(AgentExit::Failed);
     AgentSummary { name: agent.name.clone(), steps, seconds, usd, tokens, exit }
-}
-
-/// Models by role, as `run.json` names them.
-pub fn model_names(names: [(&str, &str); 3]) -> BTreeMap<String, String> {
-    names.into_iter().map(|(role, name)| (role.to_owned(), name.to_owned())).collect()
 }

@@ -38,10 +38,6 @@ impl RoleModels {
         model.api_key_env.clear();
         Self::of(&settings, environment)
     }
-
-    pub fn all(&self) -> [(&'static str, &RoleModel); 3] {
-        [("questioner", &self.questioner), ("answerer", &self.answerer), ("resolver", &self.resolver)]
-    }
 }
 
 pub fn method_settings(settings: &Settings, models: &RoleModels, questions: usize) -> context::Settings {

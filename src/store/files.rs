@@ -33,12 +33,28 @@ struct Folder {
     _lock: File,
 }
 
+/// The folder below which runs lie where nobody says otherwise.
+const OURS: &str = ".acquire";
+
+/// Makes a folder for a run, for its owner alone; one that exists is fine. Where it lies in a repository, the
+/// repository's status does not show it.
+pub fn make_run_folder(path: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        file_error(path, format!("cannot be made: {error}; name another folder by --out"))
+    })?;
+    if let Some(ours) = path.ancestors().skip(1).find(|folder| folder.file_name() == Some(OURS.as_ref())) {
+        let file = ours.join(".gitignore");
+        if !file.exists() {
+            atomic::write(&file, b"*\n")?;
+        }
+    }
+    Ok(())
+}
+
 impl RunFolder {
     /// Takes a folder for a new run. It is made where it is missing, and must not hold the work of another.
     pub fn create(path: &Path, redact: Redactor) -> Result<Self, StoreError> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
-            file_error(path, format!("cannot be made: {error}; name another folder by --out"))
-        })?;
+        make_run_folder(path)?;
         let folder = Folder::lock(path, redact)?;
         if folder.holds_work() {
             return Err(file_error(
@@ -54,11 +70,12 @@ impl RunFolder {
         if !path.is_dir() {
             return Err(file_error(path, "is no folder; --resume takes the --out folder of an earlier run"));
         }
-        let folder = Folder::lock(path, redact)?;
-        if !folder.holds_a_run() {
+        // Looked at before the lock, which is a file: a wrong folder is left as it is. A run that was killed
+        // before it stored anything has its folder of stages, too.
+        if !path.join("stages").is_dir() {
             return Err(file_error(path, "holds no run; --resume takes the --out folder of an earlier run"));
         }
-        folder.prepare()
+        Folder::lock(path, redact)?.prepare()
     }
 
     pub fn path(&self) -> &Path {
@@ -122,11 +139,6 @@ impl Folder {
         ["stages", "trajectories"]
             .iter()
             .any(|name| self.path.join(name).read_dir().is_ok_and(|mut files| files.next().is_some()))
-    }
-
-    /// Whether a run began here, even if it was killed before anything was stored.
-    fn holds_a_run(&self) -> bool {
-        self.path.join("stages").is_dir()
     }
 
     fn prepare(self) -> Result<RunFolder, StoreError> {
@@ -363,6 +375,19 @@ mod tests {
     }
 
     #[test]
+    fn git_does_not_see_runs_where_they_usually_lie() {
+        let folder = tempfile::tempdir().unwrap();
+        let ignore = folder.path().join(".acquire/.gitignore");
+        make_run_folder(&folder.path().join("out")).unwrap();
+        assert!(!folder.path().join(".gitignore").exists(), "a folder of the user's choice is theirs");
+        make_run_folder(&folder.path().join(".acquire/runs/1")).unwrap();
+        assert_eq!(std::fs::read_to_string(&ignore).unwrap(), "*\n");
+        std::fs::write(&ignore, "runs\n").unwrap();
+        make_run_folder(&folder.path().join(".acquire/runs/2")).unwrap();
+        assert_eq!(std::fs::read_to_string(&ignore).unwrap(), "runs\n", "theirs, once it is there");
+    }
+
+    #[test]
     fn a_folder_belongs_to_one_process_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let first = RunFolder::create(folder.path(), plain()).unwrap();
@@ -377,6 +402,7 @@ mod tests {
         let missing = folder.path().join("missing");
         insta::assert_snapshot!(told(RunFolder::resume(&missing, plain()), &folder), @"run state: DIR/missing: is no folder; --resume takes the --out folder of an earlier run");
         insta::assert_snapshot!(told(RunFolder::resume(folder.path(), plain()), &folder), @"run state: DIR: holds no run; --resume takes the --out folder of an earlier run");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "a wrong folder is left as it is");
         // A run that came to nothing, such as one whose issue file was missing, is in nobody's way.
         drop(RunFolder::create(folder.path(), plain()).unwrap());
         let run = RunFolder::create(folder.path(), plain()).unwrap();

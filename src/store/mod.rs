@@ -28,7 +28,7 @@ mod run_json;
 mod trajectory;
 mod trees;
 
-pub use files::RunFolder;
+pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results};
 pub use redact::Redactor;
 pub use run_json::{

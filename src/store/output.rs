@@ -21,27 +21,31 @@ pub struct Results<'a> {
     pub partial_diff: Option<&'a [u8]>,
 }
 
-/// Writes all files of `results`, each atomically, `run.json` last: where it stands, the others do too.
-pub fn write_results(folder: &RunFolder, results: &Results) -> Result<(), StoreError> {
+/// Writes all files of `results`, each atomically, `run.json` last: where it stands, the others do too. Returns
+/// the names of what was written.
+pub fn write_results(folder: &RunFolder, results: &Results) -> Result<Vec<&'static str>, StoreError> {
     let redacted = |text: &str| (folder.redact())(text).into_bytes();
-    put(
-        folder,
-        "knowledge.json",
-        results.knowledge.map(|it| json(folder, "knowledge.json", it)).transpose()?,
-    )?;
-    put(folder, "comment.md", results.comment.map(redacted))?;
-    put(folder, "pull-request.md", results.pull_request.map(redacted))?;
-    put(folder, "patch.diff", results.diff.map(<[u8]>::to_vec))?;
-    put(folder, "patch.partial.diff", results.partial_diff.map(<[u8]>::to_vec))?;
-    put(folder, "run.json", Some(json(folder, "run.json", results.run)?))
-}
-
-fn put(folder: &RunFolder, name: &str, content: Option<Vec<u8>>) -> Result<(), StoreError> {
-    let path = folder.path().join(name);
-    match content {
-        Some(content) => atomic::write(&path, &content),
-        None => atomic::remove(&path),
+    let knowledge = results.knowledge.map(|it| json(folder, "knowledge.json", it)).transpose()?;
+    let files = [
+        ("knowledge.json", knowledge),
+        ("comment.md", results.comment.map(redacted)),
+        ("pull-request.md", results.pull_request.map(redacted)),
+        ("patch.diff", results.diff.map(<[u8]>::to_vec)),
+        ("patch.partial.diff", results.partial_diff.map(<[u8]>::to_vec)),
+        ("run.json", Some(json(folder, "run.json", results.run)?)),
+    ];
+    let mut written = Vec::new();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        match content {
+            Some(content) => {
+                atomic::write(&path, &content)?;
+                written.push(name);
+            }
+            None => atomic::remove(&path)?,
+        }
     }
+    Ok(written)
 }
 
 /// Pretty-printed, for people look at it too.
@@ -95,8 +99,13 @@ mod tests {
         let written = fs::read(temporary.path().join("run.json")).unwrap();
         assert_eq!(serde_json::from_slice::<RunSummary>(&written).unwrap(), run);
 
-        write_results(&folder, &Results { pull_request: None, diff: None, ..full }).unwrap();
-        assert_eq!(names(temporary.path()), ["comment.md", "knowledge.json", "run.json", "run.lock"]);
+        let fewer = Results { pull_request: None, diff: None, partial_diff: Some(b"p"), ..full };
+        let written = write_results(&folder, &fewer).unwrap();
+        assert_eq!(written, ["knowledge.json", "comment.md", "patch.partial.diff", "run.json"]);
+        assert_eq!(
+            names(temporary.path()),
+            ["comment.md", "knowledge.json", "patch.partial.diff", "run.json", "run.lock"]
+        );
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl File<'_> {
             quote: quote.map(str::to_owned),
             symbol: symbol.map(str::to_owned),
         };
-        let Checked { citation, fault } = check(claim, self.tree, &SourceSymbols).await.unwrap();
+        let Checked { citation, fault, .. } = check(claim, self.tree, &SourceSymbols).await.unwrap();
         let shown = (usize::try_from(citation.start).unwrap(), usize::try_from(citation.end).unwrap());
         let holds = citation.check != Check::Unverified;
         assert_eq!(holds, fault.is_none());

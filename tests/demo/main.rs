@@ -51,6 +51,8 @@ fn the_demo_shows_knowledge_a_patch_and_its_tests_on_a_bare_machine() {
     let folder = TempDir::new().unwrap();
     let (stdout, stderr) = finished(&acquire(folder.path()).args(["demo", "--out", "out"]).output().unwrap());
     let out = folder.path().join("out");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&out.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o700, "others can read it");
     let run = json(&out.join("run.json"));
     assert_eq!((&run["outcome"], &run["sandbox"]), (&Value::from("patch"), &Value::from("namespaces")));
     assert!(run.get("notes").is_none_or(|n| !n.to_string().contains("differs")), "a strict replay: {run}");
@@ -110,7 +112,7 @@ fn a_renamed_function_turns_its_citations_and_the_run_says_so() {
         assert!(git.status.success(), "{}", String::from_utf8_lossy(&git.stderr));
     }
     let replies = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/replies.jsonl");
-    let (_, stderr) = finished(
+    let (stdout, stderr) = finished(
         &acquire(folder.path())
             .args(["solve", "--sandbox", "namespaces", "--out", "out", "--repo"])
             .arg(&repo)
@@ -137,5 +139,6 @@ fn a_renamed_function_turns_its_citations_and_the_run_says_so() {
     assert!(comment.contains("unverified"), "{comment}");
     let run = json(&out.join("run.json"));
     assert!(run["notes"].to_string().contains("differs in its"), "{run}");
-    assert!(stderr.contains("unverified"), "the end of the run says it: {stderr}");
+    assert!(stdout.contains("unverified"), "the end of the run says it: {stdout}");
+    assert!(!stderr.contains("unverified") && stderr.contains("stage resolve"), "{stderr}");
 }

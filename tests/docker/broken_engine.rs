@@ -13,10 +13,6 @@ use crate::{
     support::{Installation, LIMITS, RunOf, engine_proxy::EngineProxy, output, resolver, settings},
 };
 
-fn through(proxy: &EngineProxy) -> DockerSettings {
-    DockerSettings { host: Some(proxy.address()), ..settings() }
-}
-
 #[tokio::test]
 async fn no_engine_is_said_with_its_address_and_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
@@ -24,7 +20,7 @@ async fn no_engine_is_said_with_its_address_and_what_to_do() {
     let error = Engine::connect(Some(&address)).await.unwrap_err();
     assert!(matches!(error, SandboxError::Unavailable(_)), "{error:?}");
     let shown = error.to_string().replace(&address, "ADDRESS");
-    insta::assert_snapshot!(shown, @"no Docker engine answers at ADDRESS (there is no such socket). Start Docker, or use `--sandbox namespaces`");
+    insta::assert_snapshot!(shown, @"no Docker engine answers at ADDRESS (there is no such socket). Start Docker");
 }
 
 #[tokio::test]
@@ -46,7 +42,7 @@ async fn an_engine_that_stops_during_a_command_is_a_lost_sandbox_at_once() {
     needs_engine!();
     let installation = Installation::new().await;
     let mut proxy = EngineProxy::start();
-    let of = RunOf { settings: through(&proxy), ..installation.run() };
+    let of = RunOf { host: Some(proxy.address()), ..installation.run() };
     let run = of.run.clone();
     let sandboxes = installation.start(of).await.unwrap();
     let sandbox = resolver(&sandboxes).await;
@@ -79,7 +75,7 @@ async fn closing_ends_within_ten_seconds_when_the_engine_hangs() {
     needs_engine!();
     let installation = Installation::new().await;
     let mut proxy = EngineProxy::start();
-    let of = RunOf { settings: through(&proxy), ..installation.run() };
+    let of = RunOf { host: Some(proxy.address()), ..installation.run() };
     let run = of.run.clone();
     let sandboxes = installation.start(of).await.unwrap();
     let sandbox = resolver(&sandboxes).await;

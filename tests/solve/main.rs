@@ -15,4 +15,5 @@ mod project;
 mod questioner;
 mod replies;
 mod resume;
+mod settings;
 mod story;

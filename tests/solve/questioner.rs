@@ -43,9 +43,11 @@ async fn without_one_usable_question_the_run_ends_and_says_so() {
     ] {
         let (project, model, ended) = asked(vec![reply]).await;
         let failed = ended.assert_code(1).line("Failed");
+        let (told, advice) = failed.split_once(" (trajectories/questioner.jsonl). ").expect(failed);
         let expected =
-            format!("Failed (no_questions): the Questioner gave no usable question in 3 tries: {problem}");
-        assert!(failed.starts_with(&expected), "{failed}");
+            "Failed (no_questions): the Questioner gave no usable question in 3 tries; of its last";
+        assert!(told.starts_with(&format!("{expected} reply: {problem}")), "{failed}");
+        assert_eq!(advice, "Try another model, or `--questions 0` for a repair without knowledge");
         assert!(!ended.told.contains("--resume"), "it would only read the same replies again");
         let run = project.run_json();
         assert_eq!(run["stages"][1]["agents"][0]["exit"], "format_errors");

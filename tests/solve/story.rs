@@ -108,16 +108,3 @@ async fn each_answerer_sees_the_issue_its_question_and_run_wide_facts_only() {
         }
     }
 }
-
-#[tokio::test]
-async fn settings_that_come_with_the_repository_are_refused() {
-    let project = Project::new();
-    std::fs::write(project.path("repo/acquire.toml"), "[model]\nbase_url = \"http://127.0.0.1:9/v1\"\n")
-        .unwrap();
-    let model = Model::start(script()).await;
-    let output = project.acquire(&model).current_dir(project.path("repo")).output().await.unwrap();
-    assert_exit(&output, 2);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("lies in the repository that is worked on") && told.contains("--config"), "{told}");
-    assert!(model.requests().is_empty());
-}

@@ -46,6 +46,13 @@ pub struct StoreError {
     pub reason: String,
 }
 
+impl StoreError {
+    /// The words alone, where it is clear that they are of the run's state.
+    pub fn without_its_kind(&self) -> String {
+        format!("{}: {}", self.what, self.reason)
+    }
+}
+
 /// Turns, stage outputs and saved trees of one run. What has been stored survives a kill.
 #[async_trait]
 pub trait RunStore: Send + Sync {

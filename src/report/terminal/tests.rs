@@ -60,102 +60,124 @@ fn failed(class: &str, message: &str, stages: usize) -> RunSummary {
     RunSummary { outcome: Outcome::Failed, error, patch: None, ..run }
 }
 
+const KNOWLEDGE: [&str; 3] = ["knowledge.json", "comment.md", "run.json"];
+const NO_PATCH: [&str; 4] = ["knowledge.json", "comment.md", "pull-request.md", "run.json"];
+const PATCH: [&str; 5] = ["knowledge.json", "comment.md", "pull-request.md", "patch.diff", "run.json"];
+
 /// The end of a run without knowledge; one that failed could go on.
-fn end(run: &RunSummary, folder: &Path) -> String {
-    ending(run, None, folder, true, run.error.is_some())
+fn end(run: &RunSummary, folder: &Path, files: &[&'static str]) -> String {
+    ending(run, None, Left { folder, files, priced: true, can_go_on: run.error.is_some(), config: None })
 }
 
 #[test]
 fn a_patch_comes_with_the_way_to_apply_it() {
-    insta::assert_snapshot!(end(&run(), folder()), @"
+    insta::assert_snapshot!(end(&run(), folder(), &PATCH), @"
     A patch: 1 file, +14 -3. Left out: 1 change; pull-request.md says why.
 
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md        what was asked of the repository and found, for the issue
-      knowledge.json    the same for programs, quotes and all
-      pull-request.md   title and text of the pull request, or why there is none
-      patch.diff        the patch
-      run.json          what ran, what it cost, how it ended
-      trajectories/     what each agent did, turn by turn
+      comment.md       what was asked of the repository and found, for the issue
+      knowledge.json   the same for programs, quotes and all
+      pull-request.md  title and text of the pull request, or why there is none
+      patch.diff       the patch
+      run.json         what ran, what it cost, how it ended
+      trajectories/    what each agent did, turn by turn
 
     To apply it:
       git -C /home/me/kettle apply /home/me/.acquire/runs/20261130-153344-a1b2c3/patch.diff
     ");
     let remote = RunSummary { repo: "https://github.com/example/kettle".into(), ..run() };
-    let shown = end(&remote, Path::new("/tmp/it's here"));
+    let shown = end(&remote, Path::new("/tmp/it's here"), &PATCH);
     insta::assert_snapshot!(shown.lines().last().unwrap(), @r"  git apply '/tmp/it'\''s here/patch.diff'");
 }
 
 #[test]
 fn runs_without_a_patch_say_what_there_is() {
     let no_patch = RunSummary { outcome: Outcome::NoPatch, patch: None, ..run() };
-    insta::assert_snapshot!(end(&no_patch, folder()), @"
+    insta::assert_snapshot!(end(&no_patch, folder(), &NO_PATCH), @"
     No patch; pull-request.md says why.
 
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md        what was asked of the repository and found, for the issue
-      knowledge.json    the same for programs, quotes and all
-      pull-request.md   title and text of the pull request, or why there is none
-      run.json          what ran, what it cost, how it ended
-      trajectories/     what each agent did, turn by turn
+      comment.md       what was asked of the repository and found, for the issue
+      knowledge.json   the same for programs, quotes and all
+      pull-request.md  title and text of the pull request, or why there is none
+      run.json         what ran, what it cost, how it ended
+      trajectories/    what each agent did, turn by turn
     ");
     let mut knowledge = RunSummary { outcome: Outcome::KnowledgeOnly, ..no_patch };
     knowledge.stages.pop();
     knowledge.total.usd = Money::ZERO;
-    insta::assert_snapshot!(ending(&knowledge, None, folder(), false, false), @"
+    let left = Left { folder: folder(), files: &KNOWLEDGE, priced: false, can_go_on: false, config: None };
+    insta::assert_snapshot!(ending(&knowledge, None, left), @"
     Knowledge; no patch was asked for.
 
     Spent: price unknown, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md        what was asked of the repository and found, for the issue
-      knowledge.json    the same for programs, quotes and all
-      run.json          what ran, what it cost, how it ended
-      trajectories/     what each agent did, turn by turn
+      comment.md      what was asked of the repository and found, for the issue
+      knowledge.json  the same for programs, quotes and all
+      run.json        what ran, what it cost, how it ended
+      trajectories/   what each agent did, turn by turn
     ");
 }
 
 #[test]
 fn a_part_of_the_price_is_not_shown_as_the_whole() {
-    let shown = ending(&run(), None, folder(), false, false);
+    let left = Left { folder: folder(), files: &PATCH, priced: false, can_go_on: false, config: None };
+    let shown = ending(&run(), None, left);
     assert!(shown.contains("Spent: at least $0.024 (a price is unknown), 3 min 12 s"), "{shown}");
 }
 
 #[test]
 fn a_failure_says_what_to_do_and_how_to_go_on() {
     let message = "the model's endpoint refused the key (401). Set ACQUIRE_MODEL__API_KEY\u{1b}[2J";
-    insta::assert_snapshot!(end(&failed("model_unauthorized", message, 4), folder()), @r"
+    insta::assert_snapshot!(end(&failed("model_unauthorized", message, 4), folder(), &KNOWLEDGE), @r"
     Failed (model_unauthorized): the model's endpoint refused the key (401). Set ACQUIRE_MODEL__API_KEY\u{1b}[2J
 
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md        what was asked of the repository and found, for the issue
-      knowledge.json    the same for programs, quotes and all
-      run.json          what ran, what it cost, how it ended
-      trajectories/     what each agent did, turn by turn
+      comment.md      what was asked of the repository and found, for the issue
+      knowledge.json  the same for programs, quotes and all
+      run.json        what ran, what it cost, how it ended
+      trajectories/   what each agent did, turn by turn
 
     To go on from where it stopped (what is finished is not paid again):
       acquire solve --resume /home/me/.acquire/runs/20261130-153344-a1b2c3
     ");
-    // What failed in the stage that makes it left no comment.
-    assert!(!end(&failed("model_unauthorized", message, 3), folder()).contains("comment.md"));
+}
+
+#[test]
+fn files_are_told_as_they_were_written() {
+    let no_patch = RunSummary { outcome: Outcome::NoPatch, patch: None, ..run() };
+    let shown = end(&no_patch, folder(), &["patch.partial.diff", "run.json"]);
+    insta::assert_snapshot!(shown.split_once("Files").unwrap().1, @"
+     in /home/me/.acquire/runs/20261130-153344-a1b2c3:
+      patch.partial.diff  unfinished work, which is not proposed
+      run.json            what ran, what it cost, how it ended
+      trajectories/       what each agent did, turn by turn
+    ");
 }
 
 #[test]
 fn going_on_is_offered_where_it_can_help() {
-    let offers =
-        |run: &RunSummary, can_go_on| ending(run, None, folder(), true, can_go_on).contains("--resume");
+    let shown = |run: &RunSummary, can_go_on, config| {
+        let left = Left { folder: Path::new("/runs/1"), files: &[], priced: true, can_go_on, config };
+        ending(run, None, left)
+    };
+    let offers = |run: &RunSummary, can_go_on| shown(run, can_go_on, None).contains("--resume");
     let cancelled = RunSummary { outcome: Outcome::Cancelled, ..failed("cancelled", "cancelled", 2) };
     for ended in [&failed("sandbox_lost", "", 2), &cancelled] {
         assert!(offers(ended, true));
         assert!(!offers(ended, false));
     }
     assert!(!offers(&run(), true));
+    // Without it, other settings would be found.
+    let named = shown(&cancelled, true, Some(Path::new("/home/me/my own.toml")));
+    assert!(named.ends_with("\n  acquire solve --resume /runs/1 --config '/home/me/my own.toml'"), "{named}");
 }
 
 #[test]
@@ -181,10 +203,8 @@ fn the_demo_shows_comment_patch_and_tests() {
     let recording = r#"{"recorded_with":"gpt-5-mini","at":"2026-11-30T15:33:44Z"}"#;
     let input = DemoInput {
         knowledge: None,
-        priced: true,
-        can_go_on: false,
+        left: Left { folder: folder(), files: &PATCH, priced: true, can_go_on: false, config: None },
         summary: &run(),
-        folder: folder(),
         recorded: recorded_with(recording),
         comment: Some("### Comment\n"),
         diff: Some(b"--- a/caf\xe9\n+\x1b[31mred\n"),
@@ -218,12 +238,12 @@ fn the_demo_shows_comment_patch_and_tests() {
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md        what was asked of the repository and found, for the issue
-      knowledge.json    the same for programs, quotes and all
-      pull-request.md   title and text of the pull request, or why there is none
-      patch.diff        the patch
-      run.json          what ran, what it cost, how it ended
-      trajectories/     what each agent did, turn by turn
+      comment.md       what was asked of the repository and found, for the issue
+      knowledge.json   the same for programs, quotes and all
+      pull-request.md  title and text of the pull request, or why there is none
+      patch.diff       the patch
+      run.json         what ran, what it cost, how it ended
+      trajectories/    what each agent did, turn by turn
 
     To apply it:
       git -C /home/me/kettle apply /home/me/.acquire/runs/20261130-153344-a1b2c3/patch.diff

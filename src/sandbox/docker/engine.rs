@@ -68,10 +68,8 @@ impl EngineError {
 
     fn advice(&self) -> &'static str {
         match self {
-            Self::Unreachable { .. } => ". Start Docker, or use `--sandbox namespaces`",
-            Self::Forbidden { .. } => {
-                ". Run as root or as a member of the group that owns the socket, or use `--sandbox namespaces`"
-            }
+            Self::Unreachable { .. } => ". Start Docker",
+            Self::Forbidden { .. } => ". Run as root or as a member of the group that owns the socket",
             Self::Silent { .. } => ". See whether `docker ps` answers; restart Docker if it does not",
             Self::Refused { .. } => "",
         }
@@ -354,6 +352,7 @@ mod tests {
         let absent = classify("unix:///s", "x", &error(io::ErrorKind::ConnectionRefused));
         assert!(matches!(absent, EngineError::Unreachable { .. }), "{absent}");
         assert!(matches!(forbidden, EngineError::Forbidden { .. }), "{forbidden}");
+        insta::assert_snapshot!(SandboxError::from(forbidden), @"the user that runs this may not use the Docker engine at unix:///s. Run as root or as a member of the group that owns the socket");
     }
 
     #[tokio::test]

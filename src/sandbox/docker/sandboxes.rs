@@ -36,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the sandboxes of a run are made from.
 pub struct DockerRun {
+    pub engine: Engine,
     pub settings: DockerSettings,
     pub instance: InstanceId,
     pub run: RunId,
@@ -85,7 +86,7 @@ struct SharedTree {
 }
 
 impl DockerSandboxes {
-    /// Finds engine and image, removes what an earlier process of this run and what dead runs left behind,
+    /// Finds the image, removes what an earlier process of this run and what dead runs left behind,
     /// and lays out the volumes that all sandboxes of the run share.
     ///
     /// The caller makes sure that no other process works on the same run.
@@ -94,6 +95,7 @@ impl DockerSandboxes {
     /// [`SandboxError::Unavailable`] when the engine, the image or a setting is at fault; says what to do.
     pub async fn start(run: DockerRun) -> Result<Self, SandboxError> {
         let DockerRun {
+            engine,
             settings,
             instance,
             run: run_id,
@@ -105,7 +107,6 @@ impl DockerSandboxes {
             reap_every,
         } = run;
         settings.check()?;
-        let engine = Engine::connect(settings.host.as_deref()).await?;
         let settings = settings.within_reach(&engine.info().await?)?;
         let image = engine.image(&settings.image).await?;
 

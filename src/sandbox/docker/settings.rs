@@ -12,9 +12,6 @@ pub struct DockerSettings {
     /// Image of the agents' containers: a name, or an id with its `sha256:`. It needs `bash` and is
     /// never pulled. `scripts/sandbox-image` makes the default one.
     pub image: String,
-    /// The engine's socket as `unix:///path`; by default what `DOCKER_HOST` says, else
-    /// `unix:///var/run/docker.sock`.
-    pub host: Option<String>,
     /// Memory of one container, without swap; raised where the workspace, which lies in memory,
     /// would leave less than 1,024 for programs.
     pub memory_mib: u64,
@@ -33,7 +30,6 @@ impl Default for DockerSettings {
     fn default() -> Self {
         Self {
             image: "acquire-sandbox:1".to_owned(),
-            host: None,
             memory_mib: 4096,
             cpus: 2.0,
             pids: 512,

@@ -73,6 +73,8 @@ pub struct Installation {
 
 /// What differs from run to run in a test.
 pub struct RunOf {
+    /// Address of the engine; the usual one without it.
+    pub host: Option<String>,
     pub settings: DockerSettings,
     pub source: Arc<dyn SourceTree>,
     pub history: History,
@@ -96,6 +98,7 @@ impl Installation {
         let run = RunId::try_from(format!("{}-{number}", self.instance.as_str())).unwrap();
         let tree = MemoryTree::example();
         RunOf {
+            host: None,
             settings: settings(),
             history: tree.history_now(),
             source: Arc::new(tree),
@@ -108,6 +111,7 @@ impl Installation {
 
     pub async fn start(&self, of: RunOf) -> Result<DockerSandboxes, SandboxError> {
         DockerSandboxes::start(DockerRun {
+            engine: Engine::connect(of.host.as_deref()).await?,
             settings: of.settings,
             instance: self.instance.clone(),
             run: of.run,
