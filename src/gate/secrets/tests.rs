@@ -92,6 +92,38 @@ fn s_33_every_known_format_is_found_and_redacted() {
 }
 
 #[test]
+fn s_33_every_known_format_is_found_right_after_an_escape() {
+    let scanner = scanner(&[]);
+    let escapes =
+        [r"\n", r"\t", r"\r", r"\b", r"\f", r#"\""#, r"\u000a", r"\u001b[31m", r"\x0a", r"\012", r"\0"];
+    let mut before: Vec<String> = escapes.iter().map(|escape| (*escape).to_owned()).collect();
+    before.extend(escapes.map(|escape| escape.replace('\\', r"\\")));
+    before.extend(escapes.map(|escape| escape.replace('\\', r"\\\\")));
+    before.extend(["%0A", "%20", "%250a", "\x1b[0m", "\x1b[1;32m"].map(str::to_owned));
+    for (name, token) in tokens() {
+        for before in &before {
+            let text = format!("{{\"command\": \"cat x{before}{token}{before}{token}\"}}");
+            let mark = format!("[redacted: {name}]");
+            let expected = format!("{{\"command\": \"cat x{before}{mark}{before}{mark}\"}}");
+            // An octal escape may end in a digit of what follows it.
+            if before.ends_with('0') && name == "Telegram bot token" {
+                assert!(!scanner.redact(&text).contains(&token[3..]), "{text}");
+                continue;
+            }
+            assert_eq!(scanner.redact(&text), expected, "{name}");
+        }
+    }
+    let secret = format!("{}/{}+", noise(20), noise(18));
+    for levels in 0..4 {
+        let mut text = format!("{{\"SecretAccess{}\":\n \"{secret}\"}}", "Key");
+        for _ in 0..levels {
+            text = serde_json::to_string(&text).unwrap();
+        }
+        assert!(!scanner.redact(&text).contains(&secret), "{text}");
+    }
+}
+
+#[test]
 fn s_33_secrets_that_only_their_name_gives_away() {
     let secret = format!("{}/{}+", noise(20), noise(18));
     for text in [
@@ -147,6 +179,8 @@ fn s_33_ordinary_code_is_not_flagged() {
         "commit 3f786850e387550fdab836ed7e6dc881de23001b".to_owned(),
         "sk-short, task-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, ghp_short".to_owned(),
         "https://example.com/?token=abc data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACN"
+            .to_owned(),
+        r"C:\\task-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa \task-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
             .to_owned(),
         "sha512-Q3EGRIZ7LN2WT5XKQ3EGRIZ7LN2WT5XKQ3EGRIZ7LN2WT5XK==".to_owned(),
     ] {
