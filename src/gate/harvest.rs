@@ -102,7 +102,8 @@ pub fn select(
     let mut rubbish = Rubbish::new(base, ignore_files);
     for look in 1.. {
         let mut asked = Asked::new(leave_out);
-        let (mut selection, mut refused) = choose(&listed, &in_base, &gone, &mut rubbish, &mut asked, limits);
+        let (mut selection, mut refused) =
+            choose(&listed, base, &in_base, &gone, &mut rubbish, &mut asked, limits);
         if look >= MOST_LOOKS {
             let stands = listed.iter().filter(|(_, kind)| **kind != ListedKind::Removed);
             refused.extend(stands.map(|(path, _)| *path));
@@ -124,13 +125,15 @@ pub fn select(
 /// What is taken and what is left out when `gone` goes; and the paths where something stands that is left out.
 fn choose<'a>(
     listed: &BTreeMap<&'a [u8], ListedKind>,
+    base: &[TreeEntry],
     in_base: &HashMap<&[u8], FileMode>,
     gone: &HashSet<&[u8]>,
     rubbish: &mut Rubbish,
     asked: &mut Asked<'_>,
     limits: &HarvestLimits,
 ) -> (Selection, HashSet<&'a [u8]>) {
-    let mut names = Names::new(in_base.keys().copied().filter(|path| !gone.contains(path)));
+    let mut names =
+        Names::new(base.iter().map(|entry| entry.path.as_slice()).filter(|path| !gone.contains(path)));
     let mut left_out = LeftOuts::default();
     let mut refused: HashSet<&[u8]> = HashSet::new();
     let mut selection = Selection::default();
