@@ -19,6 +19,7 @@ const FILES: &[(&str, &str)] = embed![
     "agent/malformed_call.md",
     "agent/no_call.md",
     "agent/observation.md",
+    "agent/sandbox_limit.md",
     "agent/sandbox_lost.md",
     "agent/sandbox_restarted.md",
     "agent/truncated.md",

@@ -52,6 +52,7 @@ impl Tool for Shell {
                 note.map_or(seen.clone(), |note| format!("{note}\n{seen}"))
             }
             Ran::Lost { reason, turn } => prompt::render("agent/sandbox_lost.md", context! { reason, turn }),
+            Ran::UsedUp { reason } => prompt::render("agent/sandbox_limit.md", context! { reason }),
         }))
     }
 }

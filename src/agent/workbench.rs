@@ -40,6 +40,8 @@ pub enum Ran {
     },
     /// The sandbox broke; a fresh one stands at the tree of `turn`.
     Lost { reason: String, turn: u32 },
+    /// A limit of the sandbox is reached. That is the agent's to deal with: others have sandboxes of their own.
+    UsedUp { reason: String },
 }
 
 /// A command that ran tests, with the exit code that the host saw.
@@ -134,6 +136,7 @@ impl Workbench {
                 self.replace(&mut state, &reason).await?;
                 Ok(Ran::Lost { reason, turn: state.saved_turn })
             }
+            Err(SandboxError::Limit(reason)) => Ok(Ran::UsedUp { reason }),
             Err(other) => Err(other),
         }
     }

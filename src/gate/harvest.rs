@@ -2,7 +2,8 @@
 //!
 //! The workspace was in the hands of a model. Of its changes only those are taken that any file system can
 //! hold, that no checkout can be tricked by, and that somebody would want to review; all others are listed
-//! with the reason. What is not taken leaves the base commit's entry as it is.
+//! with the reason. What is not taken leaves the base commit's entry as it is; where it stands in place of a
+//! folder, all entries of that folder.
 //!
 //! Submodules are not among the entries that come in here: they are never filled, and the tree builder keeps
 //! them as they are.
@@ -21,6 +22,10 @@ use crate::{
 use left_out::LeftOuts;
 use names::Names;
 use rubbish::Rubbish;
+
+/// How often files that stay after all may make others collide, before no folder is taken for replaced.
+const MOST_LOOKS: usize = 8;
+const REPLACED: &str = "removed, but what stands in place of its folder is left out";
 
 /// How much may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,59 +99,93 @@ pub fn select(
     // Sorted, and one for each path.
     let listed: BTreeMap<&[u8], ListedKind> =
         listed.iter().filter(|one| !is_git(&one.path)).map(|one| (one.path.as_slice(), one.kind)).collect();
-    let gone: HashSet<&[u8]> = listed
+    let mut gone: HashSet<&[u8]> = listed
         .iter()
         .filter(|(path, kind)| **kind == ListedKind::Removed && in_base.contains_key(**path))
         .map(|(path, _)| *path)
         .collect();
-
     let mut rubbish = Rubbish::new(base, ignore_files);
-    let stays = base.iter().map(|entry| entry.path.as_slice()).filter(|path| !gone.contains(path));
-    let mut names = Names::new(stays);
-    let mut asked = Asked::new(leave_out);
+    for look in 1.. {
+        let mut asked = Asked::new(leave_out);
+        let (mut selection, mut refused) =
+            choose(&listed, base, &in_base, &gone, &mut rubbish, &mut asked, limits);
+        if look >= MOST_LOOKS {
+            let stands = listed.iter().filter(|(_, kind)| **kind != ListedKind::Removed);
+            refused.extend(stands.map(|(path, _)| *path));
+        }
+        // Files that stay after all have names, with which others may collide: look again.
+        let before = gone.len();
+        gone.retain(|path| standing_above(path, &refused).is_none());
+        if gone.len() == before {
+            selection.removed = gone.into_iter().map(<[u8]>::to_vec).collect();
+            selection.removed.sort();
+            selection.kept = asked.into_kept();
+            check_totals(&selection, base, limits)?;
+            return Ok(selection);
+        }
+    }
+    unreachable!("after enough looks nothing is gone from below anything that stands")
+}
+
+/// What is taken and what is left out when `gone` goes; and the paths where something stands that is left out.
+fn choose<'a>(
+    listed: &BTreeMap<&'a [u8], ListedKind>,
+    base: &[TreeEntry],
+    in_base: &HashMap<&[u8], FileMode>,
+    gone: &HashSet<&[u8]>,
+    rubbish: &mut Rubbish,
+    asked: &mut Asked<'_>,
+    limits: &HarvestLimits,
+) -> (Selection, HashSet<&'a [u8]>) {
+    let mut names =
+        Names::new(base.iter().map(|entry| entry.path.as_slice()).filter(|path| !gone.contains(path)));
     let mut left_out = LeftOuts::default();
+    let mut refused: HashSet<&[u8]> = HashSet::new();
     let mut selection = Selection::default();
-    for (path, kind) in listed {
+    for (&path, &kind) in listed {
         let base_mode = in_base.get(path).copied();
         if base_mode.is_none() && kind != ListedKind::Removed {
             if let Some((top, reason)) = rubbish.of(path) {
                 left_out.below(top, path, reason);
+                refused.insert(path);
                 continue;
             }
             if asked.names(path) {
                 left_out.one(path, "the agent left it out");
+                refused.insert(path);
                 continue;
             }
         }
-        let (mode, size) = match kind {
+        let admitted = match kind {
             ListedKind::Removed => {
-                if base_mode.is_some() {
+                if gone.contains(path) {
                     asked.keep(path);
+                } else if base_mode.is_some() {
+                    // What stands above a path comes before it.
+                    left_out.below(standing_above(path, &refused).unwrap_or(path), path, REPLACED);
                 }
                 continue;
             }
-            ListedKind::Special => {
-                left_out.one(path, "a pipe, socket or device");
-                continue;
-            }
-            ListedKind::Changed { mode, size } => (mode, size),
+            ListedKind::Special => Err("a pipe, socket or device".to_owned()),
+            ListedKind::Changed { mode, size } => admit(path, mode, size, base_mode, &mut names, limits)
+                .map(|valid| selection.take.push((valid, mode, size))),
         };
-        match admit(path, mode, size, base_mode, &mut names, limits) {
-            Ok(valid) => {
-                if base_mode.is_some() {
-                    asked.keep(path);
-                }
-                selection.take.push((valid, mode, size));
+        match admitted {
+            Ok(()) if base_mode.is_some() => asked.keep(path),
+            Ok(()) => {}
+            Err(reason) => {
+                left_out.one(path, &reason);
+                refused.insert(path);
             }
-            Err(reason) => left_out.one(path, &reason),
         }
     }
-    selection.removed = gone.into_iter().map(<[u8]>::to_vec).collect();
-    selection.removed.sort();
     selection.left_out = left_out.into_list();
-    selection.kept = asked.into_kept();
-    check_totals(&selection, base, limits)?;
-    Ok(selection)
+    (selection, refused)
+}
+
+/// The uppermost folder of the path that is none in the workspace, but one of `refused`.
+fn standing_above<'a>(path: &'a [u8], refused: &HashSet<&[u8]>) -> Option<&'a [u8]> {
+    names::folders(path).find(|folder| refused.contains(folder))
 }
 
 /// The path of a change that may be taken, else why not.

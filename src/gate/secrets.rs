@@ -12,6 +12,7 @@
 mod binary;
 mod formats;
 mod live;
+mod markdown;
 mod patch;
 
 use std::{borrow::Cow, fmt, ops::Range};

@@ -131,7 +131,7 @@ pub fn finish(
             secrets: &resolved.secrets,
         })
     });
-    let redact = |text: String| scanner.redact(&text).into_owned();
+    let redact = |text: String| scanner.redact_markdown(&text);
     let (comment, pull_request) = (comment.map(redact), pull_request.map(redact));
     let files = write_results(
         folder,

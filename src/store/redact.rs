@@ -60,7 +60,18 @@ fn message(from: &Message, redact: &Redactor) -> Message {
 }
 
 fn call(from: &ToolCall, redact: &Redactor) -> ToolCall {
-    ToolCall { id: redact(&from.id), name: redact(&from.name), arguments: redact(&from.arguments) }
+    ToolCall { id: redact(&from.id), name: redact(&from.name), arguments: arguments(&from.arguments, redact) }
+}
+
+/// JSON as a model wrote it. Its escapes can spell any character, so the strings are looked at too; where
+/// nothing is found, what the model wrote stays as it is.
+fn arguments(from: &str, redact: &Redactor) -> String {
+    let read = serde_json::from_str::<Value>(from).ok();
+    let redacted = read.map(|read| (value(&read, redact), read));
+    match redacted {
+        Some((clean, read)) if clean != read => redact(&clean.to_string()),
+        _ => redact(from),
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +104,13 @@ mod tests {
         assert_eq!(line.matches("[redacted]").count(), 11, "{line}");
         let back: Turn = serde_json::from_str(&line).unwrap();
         assert_eq!(back.messages.len(), 4);
+
+        let spelled = ToolCall {
+            id: "1".into(),
+            name: "bash".into(),
+            arguments: r#"{"command": "echo h\u0075nter2"}"#.into(),
+        };
+        assert_eq!(call(&spelled, &redact).arguments, r#"{"command":"echo [redacted]"}"#);
 
         let start = Opening {
             agent: "resolver".into(),

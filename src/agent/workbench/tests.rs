@@ -6,15 +6,20 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use serde_json::json;
 
 use super::*;
 use crate::{
+    agent::shell::Shell,
     domain::{Change, FileMode},
+    method::ports::{CallContext, Tool, ToolOutcome},
     store::RunFolder,
 };
 
 /// A command that breaks the sandbox; every other writes `file`, which then holds three bytes.
 const BREAK: &str = "break";
+/// One that the sandbox refuses.
+const USE_UP: &str = "use up";
 const LIMITS: CommandLimits = CommandLimits { timeout: Duration::from_secs(1), keep_bytes: 100 };
 
 #[derive(Default)]
@@ -66,6 +71,9 @@ impl Sandboxes for Noting {
 impl Sandbox for NotingSandbox {
     async fn run(&self, command: &str, _limits: CommandLimits) -> Result<CommandOutcome, SandboxError> {
         self.notes.add(command);
+        if command == USE_UP {
+            return Err(SandboxError::Limit("the sandbox has used up its 2000 commands".into()));
+        }
         if command == BREAK {
             return Err(SandboxError::Lost("it broke".into()));
         }
@@ -188,4 +196,20 @@ async fn r_ex_6_a_sandbox_that_breaks_is_replaced_by_one_with_the_last_saved_tre
     assert!(matches!(bench.run(BREAK, LIMITS).await.unwrap(), Ran::Lost { turn: 1, .. }));
     let error = bench.run(BREAK, LIMITS).await.err().unwrap().to_string();
     assert_eq!(error, "the sandbox of resolver broke 4 times, the last time: it broke");
+}
+
+#[tokio::test]
+async fn r_ex_7_a_used_up_sandbox_is_told_to_the_agent_which_can_still_submit() {
+    let (bench, notes, _folder) = workbench();
+    let bench = Arc::new(bench);
+    let shell = Shell { bench: bench.clone(), limits: LIMITS, output_chars: 100 };
+    for command in ["edit", USE_UP, USE_UP] {
+        let context = CallContext { turn: 1, earlier_calls: 0 };
+        let called = shell.call(json!({ "command": command }), context).await.unwrap();
+        let ToolOutcome::Observation(seen) = called else { panic!("{command}: no observation") };
+        assert_eq!(seen.contains("used up its 2000 commands"), command == USE_UP, "{seen}");
+    }
+    assert_eq!(notes.take(), [&OPENED[..], &["edit", USE_UP, USE_UP]].concat());
+    bench.submit(1).await.unwrap();
+    assert_eq!(bench.store.saved_tree(&AgentName::resolver(), 1).await.unwrap(), Some((1, new_file())));
 }

@@ -58,7 +58,7 @@ impl Names {
 }
 
 /// The folders that a path lies in, from the top.
-fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at])
 }
 

@@ -187,6 +187,50 @@ fn s_24_modes_change_symbolic_links_do_not() {
     ");
 }
 
+#[test]
+fn s_24_a_folder_that_is_replaced_by_what_is_left_out_stays() {
+    let base = base(&["src/calc.py", "src/deep/a.py", "src.txt", "other", "gone/x"]);
+    let rest =
+        [removed("src/calc.py"), removed("src/deep/a.py"), removed("gone/x"), changed("moved/calc.py")];
+    let pipe = Listed { path: b"src".to_vec(), kind: ListedKind::Special };
+    for new in [of_mode("src", FileMode::Symlink), pipe, sized("src", 11_000_000)] {
+        let listed = [&[new][..], &rest].concat();
+        let selection = chosen(&listed, &base);
+        assert_eq!(taken(&selection), ["moved/calc.py"]);
+        assert_eq!(selection.removed, [b"gone/x".to_vec()]);
+        assert!(
+            told(&selection.left_out)
+                .ends_with("src/ (2 files): removed, but what stands in place of its folder is left out\n")
+        );
+    }
+    let link = [&[of_mode("src", FileMode::Symlink)][..], &rest].concat();
+    let by = |ignores: &[(RepoPath, Vec<u8>)], leave_out: &[String]| {
+        select(&link, &base, ignores, leave_out, &HarvestLimits::default()).unwrap()
+    };
+    let (ignored, asked) = (by(&ignores(&[(".gitignore", "/src\n")]), &[]), by(&[], &["src".to_owned()]));
+    assert_eq!((ignored.removed, asked.removed), (vec![b"gone/x".to_vec()], vec![b"gone/x".to_vec()]));
+    assert_eq!(asked.kept, []);
+    // A file in its place is a change like any other, and a link deeper down replaces only what was there.
+    let selection = chosen(&[&[changed("src")][..], &rest].concat(), &base);
+    assert_eq!((taken(&selection), selection.removed.len()), (vec!["moved/calc.py", "src"], 3));
+    let selection = chosen(&[&[of_mode("src/deep", FileMode::Symlink)][..], &rest].concat(), &base);
+    assert_eq!(selection.removed, [b"gone/x".to_vec(), b"src/calc.py".to_vec()]);
+}
+
+#[test]
+fn s_22_what_stays_after_all_has_its_name() {
+    let base = base(&["src/a", "x"]);
+    let selection = chosen(&[of_mode("src", FileMode::Symlink), removed("src/a"), changed("SRC/b")], &base);
+    assert_eq!((taken(&selection), selection.removed.len()), (vec![], 0));
+    let selection = chosen(&[changed("src"), removed("src/a"), changed("SRC/b")], &base);
+    assert_eq!((taken(&selection), selection.removed.len()), (vec![], 0));
+    insta::assert_snapshot!(told(&selection.left_out), @"
+    SRC/b: its name differs from src only in case or Unicode form
+    src: there is a folder of this name
+    src/ (1 file): removed, but what stands in place of its folder is left out
+    ");
+}
+
 fn ignores(files: &[(&str, &str)]) -> Vec<(RepoPath, Vec<u8>)> {
     files.iter().map(|(path, text)| (RepoPath::parse(path).unwrap(), text.as_bytes().to_vec())).collect()
 }
@@ -310,6 +354,7 @@ proptest! {
     fn s_22_what_is_taken_fits_into_any_file_system(
         base_paths in prop::collection::hash_set("[ab]{1,2}(/[aé]{1,2}){0,2}", 0..6),
         paths in prop::collection::vec("[aAbB]{1,2}(/[aAé.]{1,2}){0,2}", 0..12),
+        links in prop::collection::vec("[ab]{1,2}(/[aé]{1,2})?", 0..3),
         gone in prop::collection::vec(any::<bool>(), 6),
     ) {
         // A tree: no file is a folder too.
@@ -319,6 +364,7 @@ proptest! {
         let mut listed: Vec<Listed> = paths.iter().map(changed).collect();
         let gone = base_paths.iter().zip(gone).filter(|(_, gone)| *gone);
         listed.extend(gone.map(|(path, _)| removed(path)));
+        listed.extend(links.iter().map(|path| of_mode(path, FileMode::Symlink)));
         let selection = select(&listed, &base(&base_paths), &[], &[], &HarvestLimits::default());
         let Ok(selection) = selection else { return Ok(()) };
         let mut tree: Vec<&str> =

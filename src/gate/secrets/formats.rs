@@ -1,8 +1,8 @@
 //! Tokens that identify themselves by their format.
 
-use std::{fmt, sync::LazyLock};
+use std::{borrow::Cow, fmt, sync::LazyLock};
 
-use regex::bytes::{Regex, RegexSet};
+use regex::bytes::{Captures, Regex, RegexSet};
 
 use super::Finding;
 
@@ -34,7 +34,7 @@ pub(super) const FORMATS: [(&str, &str); 34] = [
     ("AWS access key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
     (
         "AWS secret key",
-        r#"(?i:aws|secret|amz)[A-Za-z0-9_\-. ]{0,30}(?i:key|token)["'`]?\s{0,5}(?:=>?|:)\s{0,5}["'`]?(?<secret>[A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|$)"#,
+        r#"(?i:aws|secret|amz)[A-Za-z0-9_\-. ]{0,30}(?i:key|token)\\{0,7}["'`]?\s{0,12}(?:=>?|:)\s{0,12}\\{0,7}["'`]?(?<secret>[A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|$)"#,
     ),
     ("Anthropic key", r"\bsk-ant-[a-z0-9]{2,10}-[A-Za-z0-9_\-]{20,}"),
     ("OpenRouter key", r"\bsk-or-v1-[0-9a-f]{32,}"),
@@ -69,12 +69,16 @@ pub(super) const FORMATS: [(&str, &str); 34] = [
 /// A head and enough of what must follow it: source code that looks for heads has none.
 const PRIVATE_KEY: &str =
     r#"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?s:.{0,300}?)[A-Za-z0-9+/]{40}"#;
+/// Escapes of JSON and of programming languages, escaped themselves any number of times, those of URLs, and
+/// what is left of a terminal's colours.
+const ESCAPE: &str = r"\\+(?:u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[abefnrtv])|%(?:25)*[0-9A-Fa-f]{2}|\[[0-9;]{0,20}[mK]";
 /// The furthest that the end of a private key is looked for, in bytes.
 const LONGEST_KEY: usize = 16_384;
 
 struct Formats {
     any: RegexSet,
     each: Vec<Regex>,
+    escape: Regex,
     private_key: Regex,
     private_key_end: Regex,
 }
@@ -89,6 +93,7 @@ static COMPILED: LazyLock<Formats> = LazyLock::new(|| {
         any: RegexSet::new(FORMATS.iter().map(|(_, pattern)| bytes(pattern)))
             .expect("the patterns ship with the program, and a test compiles them"),
         each: FORMATS.iter().map(|(_, pattern)| regex(pattern)).collect(),
+        escape: regex(ESCAPE),
         private_key: regex(PRIVATE_KEY),
         private_key_end: regex(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"),
     }
@@ -96,6 +101,20 @@ static COMPILED: LazyLock<Formats> = LazyLock::new(|| {
 
 /// Adds what is found, in no order.
 pub(super) fn find(bytes: &[u8], found: &mut Vec<Finding>) {
+    find_tokens(bytes, found);
+    if let Cow::Owned(unescaped) = without_escapes(bytes) {
+        find_tokens(&unescaped, found);
+    }
+    find_private_keys(bytes, found);
+}
+
+/// Letters and digits that end an escape are no part of the word that follows: in JSON within JSON, `\\n`
+/// stands right before what began a line. They become spaces here, so that all else stays where it is.
+fn without_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    COMPILED.escape.replace_all(bytes, |escape: &Captures<'_>| vec![b' '; escape[0].len()])
+}
+
+fn find_tokens(bytes: &[u8], found: &mut Vec<Finding>) {
     for index in COMPILED.any.matches(bytes) {
         let kind = SecretKind::Token(FORMATS[index].0);
         for hit in COMPILED.each[index].captures_iter(bytes) {
@@ -107,6 +126,9 @@ pub(super) fn find(bytes: &[u8], found: &mut Vec<Finding>) {
             found.push(Finding { kind, range: secret.range() });
         }
     }
+}
+
+fn find_private_keys(bytes: &[u8], found: &mut Vec<Finding>) {
     for head in COMPILED.private_key.find_iter(bytes) {
         let most = bytes.len().min(head.start() + LONGEST_KEY);
         let body = &bytes[head.end()..most.max(head.end())];

@@ -92,6 +92,38 @@ fn s_33_every_known_format_is_found_and_redacted() {
 }
 
 #[test]
+fn s_33_every_known_format_is_found_right_after_an_escape() {
+    let scanner = scanner(&[]);
+    let escapes =
+        [r"\n", r"\t", r"\r", r"\b", r"\f", r#"\""#, r"\u000a", r"\u001b[31m", r"\x0a", r"\012", r"\0"];
+    let mut before: Vec<String> = escapes.iter().map(|escape| (*escape).to_owned()).collect();
+    before.extend(escapes.map(|escape| escape.replace('\\', r"\\")));
+    before.extend(escapes.map(|escape| escape.replace('\\', r"\\\\")));
+    before.extend(["%0A", "%20", "%250a", "\x1b[0m", "\x1b[1;32m"].map(str::to_owned));
+    for (name, token) in tokens() {
+        for before in &before {
+            let text = format!("{{\"command\": \"cat x{before}{token}{before}{token}\"}}");
+            let mark = format!("[redacted: {name}]");
+            let expected = format!("{{\"command\": \"cat x{before}{mark}{before}{mark}\"}}");
+            // An octal escape may end in a digit of what follows it.
+            if before.ends_with('0') && name == "Telegram bot token" {
+                assert!(!scanner.redact(&text).contains(&token[3..]), "{text}");
+                continue;
+            }
+            assert_eq!(scanner.redact(&text), expected, "{name}");
+        }
+    }
+    let secret = format!("{}/{}+", noise(20), noise(18));
+    for levels in 0..4 {
+        let mut text = format!("{{\"SecretAccess{}\":\n \"{secret}\"}}", "Key");
+        for _ in 0..levels {
+            text = serde_json::to_string(&text).unwrap();
+        }
+        assert!(!scanner.redact(&text).contains(&secret), "{text}");
+    }
+}
+
+#[test]
 fn s_33_secrets_that_only_their_name_gives_away() {
     let secret = format!("{}/{}+", noise(20), noise(18));
     for text in [
@@ -148,6 +180,8 @@ fn s_33_ordinary_code_is_not_flagged() {
         "sk-short, task-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, ghp_short".to_owned(),
         "https://example.com/?token=abc data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACN"
             .to_owned(),
+        r"C:\\task-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa \task-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+            .to_owned(),
         "sha512-Q3EGRIZ7LN2WT5XKQ3EGRIZ7LN2WT5XKQ3EGRIZ7LN2WT5XK==".to_owned(),
     ] {
         assert_eq!(scanner(&[]).scan(innocent.as_bytes()), [], "{innocent}");
@@ -184,6 +218,53 @@ fn s_33_live_secrets_are_found_in_every_spelling() {
     }
     assert_eq!(scanner.scan(b"tiny"), [], "too short to look for");
     assert_eq!(scanner.redact("a another-live-secret b"), "a [redacted: secret of this service] b");
+}
+
+#[test]
+fn s_33_a_secret_in_a_spelling_of_markdown_takes_its_lines_with_it() {
+    let live = "supersecretvalue-of-this-run-998877";
+    let scanner = scanner(&[live]);
+    let rest = noise(36);
+    let escaped = live.replace('-', r"\-");
+    let hub = "[redacted: GitHub token]";
+    let ours = "[redacted: secret of this service]";
+    for (text, expected) in [
+        (format!(r"see ghp\_{rest} here"), hub.to_owned()),
+        (format!("see ghp&#95;{rest} here"), hub.to_owned()),
+        (format!("see ghp&#X5f;{rest} here"), hub.to_owned()),
+        (format!("see ghp&lowbar;{rest} here"), hub.to_owned()),
+        (format!("see ghp&amp;#95;{rest} here"), hub.to_owned()),
+        (format!(r"see ghp\\_{rest} here"), hub.to_owned()),
+        (format!("see g**hp_{}**{} here", &rest[..9], &rest[9..]), hub.to_owned()),
+        (format!("see gh`p_{}`<b>{}</b> here", &rest[..9], &rest[9..]), hub.to_owned()),
+        (format!("see gh[p_{}](https://a.example){} here", &rest[..9], &rest[9..]), hub.to_owned()),
+        (format!("see [this](https://a.example/?t=ghp%5F{rest})"), hub.to_owned()),
+        (format!("see ghp_\u{200b}{rest} here"), hub.to_owned()),
+        (format!("see _AK{}_ here", "IAQ3EGRIZ7LN2WT5XK"), "[redacted: AWS access key]".to_owned()),
+        (format!("a\n\n> - ghp\\_{rest}\n> - b\n\nc\n"), format!("a\n\n> - {hub}\n> - b\n\nc\n")),
+        (format!("# ghp\\_{rest}\n\n```x\nghp\\_{rest}\n```\n"), format!("# {hub}\n\n```x\n{hub}\n```\n")),
+        (format!("our `{escaped}`.\nand **{live}**\n"), format!("{ours}\nand **{ours}**\n")),
+        (format!("é {escaped} é"), ours.to_owned()),
+        (format!("| a | b |\n|---|---|\n| ghp\\_{rest} | é |\n"), format!("| a | b |\n|---|---|\n{hub}\n")),
+        (format!("<p>g<i>h</i>p&#95;{rest}</p>\n"), format!("{hub}\n")),
+    ] {
+        assert_eq!(scanner.redact_markdown(&text), expected, "{text}");
+    }
+    let cut = private_key("").split("-----END").next().unwrap().replace('\n', "\n> ");
+    let redacted = scanner.redact_markdown(&format!("> {cut}\n\né after"));
+    assert_eq!(redacted, "> [redacted: private key]\n> \n\né after");
+}
+
+#[test]
+fn s_33_markdown_that_spells_secrets_plainly_loses_only_them() {
+    let token = &tokens()[0].1;
+    let scanner = scanner(&[]);
+    for text in ["a {} b\n", "> `{}` **x** \\_y\\_ &amp;\n", "```\n{}\n\n```\n| é | {} |\n", "[a]({})"] {
+        let text = text.replace("{}", token);
+        assert_eq!(scanner.redact_markdown(&text), scanner.redact(&text), "{text}");
+    }
+    let plain = "# a\n\n- `ghp_short` &copy; **b** <br> \\* https://a.example/%20\n";
+    assert_eq!(scanner.redact_markdown(plain), plain);
 }
 
 #[test]
@@ -295,9 +376,37 @@ proptest! {
     }
 
     #[test]
+    fn s_33_no_markdown_renders_a_secret(
+        text in "[ -~é\\n]{0,80}",
+        cuts in prop::collection::vec((0usize..40, 0usize..9), 0..5),
+    ) {
+        let scanner = scanner(&[]);
+        let mut token = tokens()[0].1.clone();
+        for (at, mark) in cuts {
+            let marks = ["**", "*", "`", "\u{200b}", "<b>", "</b>", "\\", "&shy;", "~~"];
+            token.insert_str(token.floor_char_boundary(at), marks[mark]);
+        }
+        let redacted = scanner.redact_markdown(&format!("{text}{token}{text}"));
+        let mut shown = String::new();
+        for event in crate::gate::markdown::parser(&redacted) {
+            match event {
+                pulldown_cmark::Event::Text(text) | pulldown_cmark::Event::Code(text) => shown.push_str(&text),
+                event if crate::gate::markdown::is_block_border(&event) => shown.push('\n'),
+                pulldown_cmark::Event::SoftBreak | pulldown_cmark::Event::HardBreak => shown.push('\n'),
+                _ => {}
+            }
+        }
+        shown.retain(|char| !crate::gate::sanitize::is_invisible(char));
+        let found = scanner.scan(shown.as_bytes());
+        prop_assert!(found.is_empty(), "{redacted}");
+        prop_assert_eq!(scanner.redact_markdown(&redacted), redacted);
+    }
+
+    #[test]
     fn s_33_any_bytes_can_be_scanned(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let scanner = scanner(&["a-live-secret"]);
         scanner.scan(&bytes);
+        scanner.redact_markdown(&String::from_utf8_lossy(&bytes));
         scanner.scan_patch(&bytes);
         scanner.adds_in_binary(&bytes, &bytes);
     }
