@@ -14,6 +14,9 @@ use crate::{method::ports::Clock, runs::Random};
 /// Exit code of a cancelled run, as shells give it for Ctrl-C.
 pub const CANCELLED: u8 = 130;
 
+/// How long a cancelled command may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The command or the settings are at fault: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -67,7 +70,8 @@ pub fn random() -> anyhow::Result<Random> {
     Ok(random)
 }
 
-/// Cancels at the first SIGINT or SIGTERM, and ends the process at the second.
+/// Cancels at the first SIGINT or SIGTERM. Ends the process at the second, and when what is under way does not
+/// end: a read of a pipe that nobody writes to, say, knows of no cancelling.
 pub fn cancel_on_signals() -> anyhow::Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
     let cancel = CancellationToken::new();
@@ -75,17 +79,18 @@ pub fn cancel_on_signals() -> anyhow::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be listened to")?;
     let token = cancel.clone();
     tokio::spawn(async move {
-        for first in [true, false] {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            if !first {
-                std::process::exit(CANCELLED.into());
-            }
-            eprintln!("acquire: stopping; once more ends at once");
-            token.cancel();
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
         }
+        eprintln!("acquire: stopping; once more ends at once");
+        token.cancel();
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = tokio::time::sleep(PATIENCE) => eprintln!("acquire: something does not stop; ended"),
+        }
+        std::process::exit(CANCELLED.into());
     });
     Ok(cancel)
 }

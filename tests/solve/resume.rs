@@ -86,6 +86,33 @@ async fn ctrl_c_ends_a_run_within_ten_seconds_and_leaves_nothing_running() {
     assert_eq!(left_in_docker(run["run_id"].as_str().unwrap()).await, "");
 }
 
+/// Nobody ever writes to the pipe, and no read of it can be cancelled.
+#[tokio::test]
+async fn ctrl_c_ends_a_run_that_waits_for_a_pipe() {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let project = Project::new();
+    let model = Model::start(Script::default()).await;
+    let issue = project.path("issue.md");
+    std::fs::remove_file(&issue).unwrap();
+    nix::unistd::mkfifo(&issue, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let child = project.acquire(&model).spawn().unwrap();
+    // This succeeds as soon as it is being read.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let _writer = loop {
+        let mut options = std::fs::OpenOptions::new();
+        match options.write(true).custom_flags(nix::libc::O_NONBLOCK).open(&issue) {
+            Ok(writer) => break writer,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let asked = Instant::now();
+    kill(pid(&child), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    assert_exit(&output, 130);
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+}
+
 #[tokio::test]
 async fn a_finished_answerer_is_not_paid_again_after_a_kill() {
     let mut slow = script();
