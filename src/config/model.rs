@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
-        Environment::new("/work".into(), variables.iter().copied())
+        Environment::new("/start".into(), variables.iter().copied())
     }
 
     fn base() -> Settings {

@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn the_cache_lies_where_the_environment_says() {
         let at = |variables: &[(&str, &str)], cache: &str| {
-            let environment = Environment::new("/work".into(), variables.iter().copied());
+            let environment = Environment::new("/start".into(), variables.iter().copied());
             let paths = PathsSection { cache: cache.into(), ..PathsSection::default() };
             Settings { paths, ..Settings::default() }.cache(&environment)
         };
@@ -296,7 +296,7 @@ mod tests {
             at(&[("HOME", "/a"), ("XDG_CACHE_HOME", "c")], "").unwrap(),
             Path::new("/a/.cache/acquire")
         );
-        assert_eq!(at(&[], "m").unwrap(), Path::new("/work/m"));
+        assert_eq!(at(&[], "m").unwrap(), Path::new("/start/m"));
         insta::assert_snapshot!(at(&[], "").unwrap_err(), @"settings: `paths.cache` is not set and neither HOME nor XDG_CACHE_HOME is set; set it, for example by ACQUIRE_PATHS__CACHE=/var/cache/acquire");
     }
 }

@@ -58,19 +58,7 @@ impl Scanner {
         let mut found: Vec<Finding> =
             live.map(|hit| Finding { kind: SecretKind::Live, range: hit.range() }).collect();
         formats::find(bytes, &mut found);
-        // Our own secret is the worst of what is found in one place, so it comes first and names the rest.
-        found.sort_by_key(|finding| (finding.range.start, finding.kind));
-        let mut apart: Vec<Finding> = Vec::new();
-        for finding in found {
-            match apart.last_mut() {
-                Some(last) if finding.range.start < last.range.end => {
-                    last.range.end = last.range.end.max(finding.range.end);
-                    last.kind = last.kind.min(finding.kind);
-                }
-                _ => apart.push(finding),
-            }
-        }
-        apart
+        apart(found)
     }
 
     /// The text with each secret replaced by what it was, such as `[redacted: GitHub token]`.
@@ -91,6 +79,23 @@ impl Scanner {
         result.push_str(&text[done..]);
         Cow::Owned(result)
     }
+}
+
+/// In order, overlapping ones made one.
+fn apart(mut found: Vec<Finding>) -> Vec<Finding> {
+    // Our own secret is the worst of what is found in one place, so it comes first and names the rest.
+    found.sort_by_key(|finding| (finding.range.start, finding.kind));
+    let mut apart: Vec<Finding> = Vec::new();
+    for finding in found {
+        match apart.last_mut() {
+            Some(last) if finding.range.start < last.range.end => {
+                last.range.end = last.range.end.max(finding.range.end);
+                last.kind = last.kind.min(finding.kind);
+            }
+            _ => apart.push(finding),
+        }
+    }
+    apart
 }
 
 #[cfg(test)]

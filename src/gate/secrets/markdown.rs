@@ -8,7 +8,7 @@ use std::{ops::Range, sync::LazyLock};
 use pulldown_cmark::{CowStr, Event, Tag};
 use regex::{Captures, Regex};
 
-use super::{Finding, Scanner};
+use super::{Finding, Scanner, apart};
 use crate::gate::{
     markdown::{is_block_border, parser},
     sanitize::is_invisible,
@@ -61,18 +61,7 @@ impl Scanner {
                 }
             }
         }
-        found.sort_by_key(|finding| (finding.range.start, finding.kind));
-        let mut apart: Vec<Finding> = Vec::new();
-        for finding in found {
-            match apart.last_mut() {
-                Some(last) if finding.range.start < last.range.end => {
-                    last.range.end = last.range.end.max(finding.range.end);
-                    last.kind = last.kind.min(finding.kind);
-                }
-                _ => apart.push(finding),
-            }
-        }
-        apart
+        apart(found)
     }
 }
 
