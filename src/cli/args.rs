@@ -3,6 +3,8 @@
 //! Arguments are parsed into plain data first, then into values with meaning; what cannot be meant is a
 //! usage error (exit code 2) that says what would be right. A message never repeats a token in a URL.
 
+mod ask;
+
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
@@ -17,9 +19,14 @@ use crate::{
     runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
 };
 
+pub use ask::{Ask, AskFolder, Questions};
+
+use ask::RawAsk;
+
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
+    Ask(Box<Ask>),
     Demo(Demo),
     Solve(Box<Solve>),
 }
@@ -66,6 +73,7 @@ pub enum Folder {
 /// is one too.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error> {
     match Raw::try_parse_from(args)?.command {
+        RawCommand::Ask(raw) => raw.with_meaning().map(|ask| Command::Ask(Box::new(ask))),
         RawCommand::Demo(RawDemo { out, json }) => Ok(Command::Demo(Demo { out, json })),
         RawCommand::Solve(raw) => raw.with_meaning().map(|solve| Command::Solve(Box::new(solve))),
     }
@@ -83,6 +91,7 @@ struct Raw {
 #[derive(Subcommand)]
 enum RawCommand {
     Demo(RawDemo),
+    Ask(Box<RawAsk>),
     Solve(Box<RawSolve>),
 }
 
@@ -144,7 +153,7 @@ struct RawSolve {
     /// What to acquire before the repair
     #[arg(long, value_enum, default_value = "qa", value_name = "KIND", conflicts_with = "resume")]
     knowledge: KnowledgeKind,
-    /// Questions to ask, from 0 to 8; 0 is `--knowledge none`; without it the setting `method.questions` (2)
+    /// Questions of qa and freeq, from 0 to 8; 0 is `--knowledge none`; without it the setting `method.questions` (2)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8), conflicts_with = "resume")]
     questions: Option<u32>,
     /// Stop when the knowledge is there
@@ -183,20 +192,22 @@ impl RawSolve {
         let repo = repo.map_err(|error| usage(format!("--repo: {error}")))?;
         let issue = match (raw.issue_file, raw.issue) {
             (Some(file), _) => Some(IssueSource::File(file)),
-            (None, Some(text)) => Some(issue_source(&text)?),
+            (None, Some(text)) => Some(issue_source("solve", &text)?),
             (None, None) => None,
         };
         let folder = folder(raw.resume, raw.out, repo, issue, raw.base)?;
-        let none = raw.knowledge == KnowledgeKind::None;
-        if none && raw.questions.is_some_and(|number| number > 0) {
-            return Err(usage("--knowledge none asks no questions; leave out --questions"));
+        let (knowledge, questions) = (raw.knowledge, raw.questions);
+        let none = knowledge == KnowledgeKind::None && questions == Some(0);
+        if questions.is_some() && !knowledge.has_questioner() && !none {
+            let name = knowledge.name();
+            return Err(usage(format!("--knowledge {name} asks no questions; leave out --questions")));
         }
         let lenient = raw.replay_lenient;
         let replay = raw.replay.map(|file| Replay { source: ReplaySource::File(file), lenient });
         Ok(Solve {
             folder,
-            knowledge: if raw.questions == Some(0) { KnowledgeKind::None } else { raw.knowledge },
-            questions: raw.questions,
+            knowledge: if questions == Some(0) { KnowledgeKind::None } else { knowledge },
+            questions,
             patch: !raw.no_patch,
             image: raw.image,
             sandbox: raw.sandbox,
@@ -237,16 +248,21 @@ fn folder(
 }
 
 /// What it refers to is found out when the run knows its repository.
-fn issue_source(text: &str) -> Result<IssueSource, Error> {
-    IssueRef::parse(text).map_err(usage)?;
+fn issue_source(command: &str, text: &str) -> Result<IssueSource, Error> {
+    IssueRef::parse(text).map_err(|error| usage_of(command, error))?;
     Ok(IssueSource::Reference(text.to_owned()))
 }
 
 fn usage(message: impl std::fmt::Display) -> Error {
+    usage_of("solve", message)
+}
+
+/// `command` is one of those above.
+fn usage_of(command: &str, message: impl std::fmt::Display) -> Error {
     let mut raw = Raw::command();
     raw.build();
-    let solve = raw.find_subcommand_mut("solve").expect("it is one of the commands above");
-    solve.error(ErrorKind::ValueValidation, message)
+    let command = raw.find_subcommand_mut(command).expect("callers name a command that there is");
+    command.error(ErrorKind::ValueValidation, message)
 }
 
 #[cfg(test)]
@@ -310,6 +326,15 @@ mod tests {
         assert_eq!(kind("--questions 1"), KnowledgeKind::Qa);
         assert_eq!(kind("--questions 0"), KnowledgeKind::None);
         assert_eq!(kind("--knowledge none"), KnowledgeKind::None);
+        assert_eq!(kind("--knowledge none --questions 0"), KnowledgeKind::None);
+        assert_eq!(kind("--knowledge freeq --questions 3"), KnowledgeKind::Freeq);
+        assert_eq!(kind("--knowledge freeq --questions 0"), KnowledgeKind::None);
+        assert_eq!(kind("--knowledge proposal"), KnowledgeKind::Proposal);
+        for number in ["0", "2"] {
+            let line = format!("solve --repo . --issue-file i --knowledge proposal --questions {number}");
+            assert_eq!(told(&line), "error: --knowledge proposal asks no questions; leave out --questions");
+        }
+        insta::assert_snapshot!(told("solve --repo . --issue-file i --knowledge asked"), @"error: invalid value 'asked' for '--knowledge <KIND>'   [possible values: qa, freeq, proposal, none]");
         insta::assert_snapshot!(told("solve --repo . --issue-file i --knowledge none --questions 2"), @"error: --knowledge none asks no questions; leave out --questions");
         insta::assert_snapshot!(told("solve --repo . --issue-file i --questions 9"), @"error: invalid value '9' for '--questions <N>': 9 is not in 0..=8");
     }

@@ -12,8 +12,8 @@ use crate::{
     repo::create_repository,
     report::{self, Left},
     runs::{
-        self, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start, StartError,
-        Trial,
+        self, AnswererKind, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start,
+        StartError, Trial,
     },
     store::make_run_folder,
 };
@@ -22,7 +22,7 @@ use super::{
     args,
     process::{self, CANCELLED, SystemClock, UsageError},
     progress,
-    solve::exit_code,
+    session::exit_code,
 };
 
 macro_rules! project {
@@ -64,10 +64,12 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     lay_out(&folder).await?;
     let request = Request {
         repo: folder.join("repo").to_string_lossy().into_owned(),
-        issue: IssueSource::File(folder.join("issue.md")),
+        issue: Some(IssueSource::File(folder.join("issue.md"))),
         base: None,
         knowledge: KnowledgeKind::Qa,
         questions: settings.method.questions as usize,
+        asked: Vec::new(),
+        answerer: AnswererKind::default(),
         patch: true,
         image: None,
         sandbox: SandboxKind::Namespaces,

@@ -2,9 +2,11 @@
 //! ([`progress`]).
 
 pub mod args;
+mod ask;
 mod demo;
 mod process;
 pub mod progress;
+mod session;
 mod solve;
 
 use std::process::ExitCode;
@@ -26,6 +28,7 @@ pub fn main() -> ExitCode {
     crate::model::install_tls();
     let ended = process::block_on(async {
         match command {
+            Command::Ask(ask) => ask::run(*ask).await,
             Command::Demo(demo) => demo::run(demo).await,
             Command::Solve(solve) => solve::run(*solve).await,
         }

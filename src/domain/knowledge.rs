@@ -25,9 +25,11 @@ pub enum Category {
 pub struct Question {
     /// `q1`, `q2`, …: counted in the order asked.
     pub id: String,
-    pub category: Category,
+    /// Only where the asker was told to choose one of the four: a person is not, nor is a free Questioner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<Category>,
     pub text: String,
-    /// Why the answer matters for the repair.
+    /// Why the answer matters for the repair; empty where nobody said.
     pub why: String,
 }
 
@@ -60,9 +62,10 @@ pub struct Citation {
     pub permalink: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerStatus {
+    #[default]
     Answered,
     /// The Answerer looked and did not find it.
     Gap,
@@ -70,6 +73,17 @@ pub enum AnswerStatus {
     Budget,
     /// The Answerer ended without an answer for another reason.
     Failed,
+}
+
+impl AnswerStatus {
+    fn is_answered(&self) -> bool {
+        *self == Self::Answered
+    }
+
+    /// Whether the search came to its end, be it that nothing was found.
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Answered | Self::Gap)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,9 +115,25 @@ pub struct Pair {
 /// What a knowledge source other than questions says, such as a proposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
+    /// Of the source, such as `proposal`.
     pub kind: String,
+    /// Paragraphs refer to citations as in an [`Answer`].
     pub text: String,
     pub citations: Vec<Citation>,
+    /// As of an [`Answer`]; absent in JSON where the text is there.
+    #[serde(default, skip_serializing_if = "AnswerStatus::is_answered")]
+    pub status: AnswerStatus,
+    /// As of an [`Answer`]; absent in JSON where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
+}
+
+impl Block {
+    /// What an agent handed in that was asked for something else than an answer.
+    pub fn new(kind: &str, answer: Answer) -> Self {
+        let Answer { status, text, gaps, citations } = answer;
+        Self { kind: kind.to_owned(), text, citations, status, gaps }
+    }
 }
 
 /// All knowledge of a run, bound to one commit.
@@ -121,5 +151,11 @@ impl Knowledge {
 
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty() && self.blocks.is_empty()
+    }
+
+    /// Of all answers, then of all blocks.
+    pub fn citations(&self) -> impl Iterator<Item = &Citation> {
+        let of_pairs = self.pairs.iter().flat_map(|pair| &pair.answer.citations);
+        of_pairs.chain(self.blocks.iter().flat_map(|block| &block.citations))
     }
 }

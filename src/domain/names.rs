@@ -290,12 +290,18 @@ impl AgentName {
         Self(format!("answerer-{number}"))
     }
 
+    /// Writes a proposal instead of answering questions.
+    pub fn proposal() -> Self {
+        Self("proposal".into())
+    }
+
     /// A name that an earlier process stored; `None` for one that no agent has.
     pub fn of_stored(text: &str) -> Option<Self> {
         let number = text.strip_prefix("answerer-").and_then(|n| n.parse().ok());
         match (text, number) {
             ("questioner", _) => Some(Self::questioner()),
             ("resolver", _) => Some(Self::resolver()),
+            ("proposal", _) => Some(Self::proposal()),
             (_, Some(number)) => Some(Self::answerer(number)),
             _ => None,
         }

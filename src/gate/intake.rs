@@ -54,8 +54,8 @@ impl IntakeError {
     }
 }
 
-/// An issue that a model may read, within fences.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An issue that a model may read, within fences. The default is what there is to read of no issue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmittedIssue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<IssueNumber>,

@@ -5,6 +5,7 @@ pub mod harvest;
 pub mod intake;
 pub(crate) mod markdown;
 pub mod prose;
+pub mod questions;
 pub mod sanitize;
 pub mod secrets;
 pub mod shown;

@@ -106,8 +106,11 @@ pub struct RunContext {
 }
 
 impl RunContext {
-    /// The issue, fenced.
+    /// The issue, fenced; empty where there is none.
     pub fn issue_text(&self) -> String {
+        if self.issue.is_none() {
+            return String::new();
+        }
         let AdmittedIssue { title, body, number, .. } = &self.admitted;
         let number = number.map(|n| format!("Issue number: {n}\n")).unwrap_or_default();
         let issue = self.fence.fence("issue", &format!("{number}Title: {title}\n\n{body}"));

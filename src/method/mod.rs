@@ -14,5 +14,6 @@ pub mod knowledge;
 pub mod ports;
 pub mod prose;
 pub mod question;
+pub mod reader;
 pub mod resolver;
 pub mod run;

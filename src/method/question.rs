@@ -21,11 +21,56 @@ const MAX_QUESTION_CHARS: usize = 1_000;
 /// Two questions that share this part of their words ask the same thing.
 const SAME_QUESTION: f64 = 0.8;
 
+/// What the Questioner is told of what to ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Template {
+    /// The four kinds of knowledge, of which each question names its own.
+    Categories,
+    /// Nothing: the paper's ablation FreeQ (ACQUIRE, V-C2).
+    Free,
+}
+
+impl Template {
+    fn prompt(self) -> &'static str {
+        match self {
+            Self::Categories => "questioner/system.md",
+            Self::Free => "questioner/free.md",
+        }
+    }
+
+    /// JSON schema of a reply with exactly `count` questions.
+    fn reply_schema(self, count: usize) -> Value {
+        let mut schema = match self {
+            Self::Categories => schemars::schema_for!(Reply<Asked>).to_value(),
+            Self::Free => schemars::schema_for!(Reply<AskedFreely>).to_value(),
+        };
+        drop_words(&mut schema);
+        let questions = &mut schema["properties"]["questions"];
+        questions["minItems"] = count.into();
+        questions["maxItems"] = count.into();
+        schema
+    }
+
+    /// One entry of a reply: its category, the question, and why it is asked.
+    fn read(self, entry: &Value) -> Option<(Option<Category>, String, String)> {
+        match self {
+            Self::Categories => {
+                let Asked { category, question, why } = Asked::deserialize(entry).ok()?;
+                Some((Some(category), question, why))
+            }
+            Self::Free => {
+                let AskedFreely { question, why } = AskedFreely::deserialize(entry).ok()?;
+                Some((None, question, why))
+            }
+        }
+    }
+}
+
 /// The shape that the model must reply in.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Reply {
-    questions: Vec<Asked>,
+struct Reply<T> {
+    questions: Vec<T>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -38,14 +83,12 @@ struct Asked {
     why: String,
 }
 
-/// JSON schema of a reply with exactly `count` questions.
-fn reply_schema(count: usize) -> Value {
-    let mut schema = schemars::schema_for!(Reply).to_value();
-    drop_words(&mut schema);
-    let questions = &mut schema["properties"]["questions"];
-    questions["minItems"] = count.into();
-    questions["maxItems"] = count.into();
-    schema
+/// [`Asked`] without a category.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct AskedFreely {
+    question: String,
+    why: String,
 }
 
 /// Takes out what the types say for readers of the code: what a model is told stands in `prompts/`.
@@ -67,11 +110,11 @@ fn drop_words(schema: &mut Value) {
 
 /// Asks for `context.settings.questions` questions. Fewer come back when the model cannot do better;
 /// none is an error.
-pub async fn ask(context: &RunContext) -> Ended<Vec<Question>> {
+pub async fn ask(context: &RunContext, template: Template) -> Ended<Vec<Question>> {
     let agent = AgentName::questioner();
     context.services.progress.report(Event::AgentStarted { agent: agent.clone() });
     let mut report = AgentReport::new(&agent, Exit::Failed);
-    let result = converse(context, &agent, &mut report).await;
+    let result = converse(context, template, &agent, &mut report).await;
     let exit = match &result {
         Ok(_) => Exit::Submitted,
         Err(RunError::Cancelled) => Exit::Cancelled,
@@ -90,16 +133,17 @@ pub async fn ask(context: &RunContext) -> Ended<Vec<Question>> {
 
 async fn converse(
     context: &RunContext,
+    template: Template,
     agent: &AgentName,
     report: &mut AgentReport,
 ) -> Result<Vec<Question>, RunError> {
     let (model, services) = (&context.models.questioner, &context.services);
     let count = context.settings.questions;
-    let schema = reply_schema(count);
+    let schema = template.reply_schema(count);
     let mut messages = match services.store.opening(agent).await? {
         Some(opening) => opening.messages,
         None => {
-            let messages = opening(context, count, &schema);
+            let messages = opening(context, template, count, &schema);
             let opening = Opening {
                 agent: agent.to_string(),
                 model: model.name().to_owned(),
@@ -130,7 +174,7 @@ async fn converse(
             _ => String::new(),
         };
         messages.extend(turn.messages);
-        let (questions, problems) = read_reply(&text, &schema, count);
+        let (questions, problems) = read_reply(&text, template, &schema, count);
         let tries = report.account.steps;
         if !problems.is_empty() && tries <= MAX_RETRIES {
             let content = prompt::render("questioner/again.md", context! { problems, count });
@@ -143,10 +187,10 @@ async fn converse(
     }
 }
 
-fn opening(context: &RunContext, count: usize, schema: &Value) -> Vec<Message> {
+fn opening(context: &RunContext, template: Template, count: usize, schema: &Value) -> Vec<Message> {
     let schema = serde_json::to_string_pretty(schema).expect("a JSON value can be written");
     vec![
-        Message::System { content: prompt::render("questioner/system.md", context! { count }) },
+        Message::System { content: prompt::render(template.prompt(), context! { count }) },
         Message::User {
             content: prompt::render(
                 "questioner/task.md",
@@ -199,7 +243,7 @@ async fn call(
 }
 
 /// The valid questions of a reply, at most `count`, and everything that is wrong with it.
-fn read_reply(text: &str, schema: &Value, count: usize) -> (Vec<Question>, Vec<String>) {
+fn read_reply(text: &str, template: Template, schema: &Value, count: usize) -> (Vec<Question>, Vec<String>) {
     let Some(reply) = json_object(text) else {
         return (Vec::new(), vec!["it holds no JSON object".into()]);
     };
@@ -218,8 +262,8 @@ fn read_reply(text: &str, schema: &Value, count: usize) -> (Vec<Question>, Vec<S
     let asked = reply.get("questions").and_then(Value::as_array).into_iter().flatten();
     let mut questions: Vec<Question> = Vec::new();
     for (number, asked) in (1..).zip(asked) {
-        let Ok(asked) = serde_json::from_value::<Asked>(asked.clone()) else { continue };
-        let (text, why) = (asked.question.trim(), asked.why.trim());
+        let Some((category, text, why)) = template.read(asked) else { continue };
+        let (text, why) = (text.trim(), why.trim());
         if text.is_empty()
             || text.chars().count() > MAX_QUESTION_CHARS
             || why.chars().count() > MAX_QUESTION_CHARS
@@ -230,7 +274,7 @@ fn read_reply(text: &str, schema: &Value, count: usize) -> (Vec<Question>, Vec<S
             problems.push(format!("question {number} asks the same as `{}`", same.text));
         } else {
             let id = format!("q{}", questions.len() + 1);
-            questions.push(Question { id, category: asked.category, text: text.into(), why: why.into() });
+            questions.push(Question { id, category, text: text.into(), why: why.into() });
         }
     }
     questions.truncate(count);
@@ -270,7 +314,8 @@ mod tests {
     }
 
     fn read(text: &str, count: usize) -> (Vec<Question>, Vec<String>) {
-        read_reply(text, &reply_schema(count), count)
+        let template = Template::Categories;
+        read_reply(text, template, &template.reply_schema(count), count)
     }
 
     const A: (&str, &str) = ("mechanism_behavior", "How does `parse` find the end of a quoted string?");
@@ -278,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_schema_holds_no_words_of_the_code() {
-        let schema = reply_schema(2).to_string();
+        let schema = Template::Categories.reply_schema(2).to_string();
         assert!(!schema.contains("description") && !schema.contains("repository"), "{schema}");
         assert!(schema.contains("ecosystem_standards"), "{schema}");
     }
@@ -288,7 +333,20 @@ mod tests {
         let (questions, problems) = read(&format!("Here you are:\n```json\n{}\n```", reply(&[A, B])), 2);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(questions.iter().map(|q| q.id.as_str()).collect::<Vec<_>>(), ["q1", "q2"]);
-        assert_eq!(questions[1].category, Category::DesignUsage);
+        assert_eq!(questions[1].category, Some(Category::DesignUsage));
+    }
+
+    #[test]
+    fn a_free_questioner_has_no_category_and_may_give_none() {
+        let schema = Template::Free.reply_schema(1);
+        assert!(!schema.to_string().contains("category"), "{schema}");
+        let read = |reply: &str| read_reply(reply, Template::Free, &schema, 1);
+        let free = serde_json::json!({"questions": [{"question": A.1, "why": "because"}]}).to_string();
+        let (questions, problems) = read(&free);
+        assert_eq!((questions[0].category, problems), (None, vec![]));
+        let (questions, problems) = read(&reply(&[A]));
+        assert_eq!(questions[0].category, None, "what was not asked for is told and dropped");
+        assert!(problems[0].contains("category"), "{problems:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod evidence;
 mod pair;
 
 use crate::{
-    domain::{Account, AnswerStatus, Issue, Knowledge, RepoId, RunId},
+    domain::{Account, Issue, Knowledge, RepoId, RunId},
     gate::shown::number,
 };
 
@@ -15,6 +15,7 @@ use super::{
     markdown::code_span,
     words::{self, Checks, counted, cut},
 };
+pub use cited::marked;
 use evidence::Quotes;
 use pair::Layout;
 
@@ -86,9 +87,8 @@ fn links(knowledge: &Knowledge) -> Links {
 
 /// `https://…/blob/COMMIT/`, as far as a citation tells.
 fn blob_base(knowledge: &Knowledge) -> Option<String> {
-    let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
     let marker = format!("/blob/{}/", knowledge.commit);
-    citations.filter_map(|citation| citation.permalink.as_deref()).find_map(|link| {
+    knowledge.citations().filter_map(|citation| citation.permalink.as_deref()).find_map(|link| {
         let at = link.find(&marker)?;
         Some(link[..at + marker.len()].to_owned())
     })
@@ -96,15 +96,16 @@ fn blob_base(knowledge: &Knowledge) -> Option<String> {
 
 fn head(input: &CommentInput<'_>) -> Vec<Piece> {
     let knowledge = input.knowledge;
-    let mut pieces = vec![Piece::Text("### What the repository says about this issue".to_owned())];
+    let about = if input.issue.is_none() { "" } else { " about this issue" };
+    let mut pieces = vec![Piece::Text(format!("### What the repository says{about}"))];
     let checks = checks(knowledge);
     let commit = commit(knowledge);
     let mut line = match knowledge.pairs.len() {
-        0 => format!("Looked up at commit {commit}."),
+        0 => format!("A proposal how to repair it, written by a reader of the code at commit {commit}."),
         count => format!(
             "{} about the code at commit {commit}: {}.",
             counted(count, "question"),
-            answered(knowledge)
+            words::answered(knowledge)
         ),
     };
     if checks.total() > 0 {
@@ -115,21 +116,7 @@ fn head(input: &CommentInput<'_>) -> Vec<Piece> {
 }
 
 fn checks(knowledge: &Knowledge) -> Checks {
-    let of_pairs = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
-    Checks::of(of_pairs.chain(knowledge.blocks.iter().flat_map(|block| &block.citations)))
-}
-
-/// `2 answered, 1 not found`.
-fn answered(knowledge: &Knowledge) -> String {
-    let count = |status| knowledge.pairs.iter().filter(|pair| pair.answer.status == status).count();
-    let kinds = [
-        (count(AnswerStatus::Answered), "answered"),
-        (count(AnswerStatus::Gap), "not found in the repository"),
-        (count(AnswerStatus::Budget) + count(AnswerStatus::Failed), "without an answer"),
-    ];
-    let named: Vec<String> =
-        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, kind)| format!("{count} {kind}")).collect();
-    named.join(", ")
+    Checks::of(knowledge.citations())
 }
 
 fn commit(knowledge: &Knowledge) -> String {
@@ -154,9 +141,10 @@ fn foot(input: &CommentInput<'_>) -> Vec<Piece> {
         format!("run {}", code_span(input.run_id.as_str())),
         format!("acquire {}", input.version),
     ];
+    let legend = words::legend(checks(input.knowledge));
     let mut pieces = vec![Piece::Text(format!(
         "<sub>Written by a language model that could read the repository and change nothing.{}<br>{}</sub>",
-        legend(checks(input.knowledge)),
+        legend.map_or_else(String::new, |legend| format!(" {legend}")),
         figures.join(" · ")
     ))];
     let notes: Vec<&String> = input.notes.iter().filter(|note| matters(note)).collect();
@@ -175,18 +163,6 @@ fn foot(input: &CommentInput<'_>) -> Vec<Piece> {
         pieces.push(Piece::Close);
     }
     pieces
-}
-
-/// What the marks mean, and what they do not.
-fn legend(checks: Checks) -> String {
-    if checks.total() == 0 {
-        return String::new();
-    }
-    let mut legend = format!(" A program looked up each citation: {}.", checks.meanings());
-    if checks.verified > 0 {
-        legend.push_str(" A ✓ does not say that the conclusion is right.");
-    }
-    legend
 }
 
 /// Whether a note changes what a reader should believe. How the run was set up stands in `run.json`.

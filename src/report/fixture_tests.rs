@@ -38,7 +38,7 @@ pub fn citation(path: &str, start: u32, end: u32, check: Check) -> Citation {
 }
 
 pub fn question(number: usize, category: Category, text: &str, why: &str) -> Question {
-    Question { id: format!("q{number}"), category, text: text.into(), why: why.into() }
+    Question { id: format!("q{number}"), category: Some(category), text: text.into(), why: why.into() }
 }
 
 pub fn pair(question: Question, answer: Answer) -> Pair {

@@ -5,6 +5,7 @@
 //!   closes nothing, commands no bot, links nowhere but into the repository, and cannot leave its place.
 //! - What was not verified is never shown as if it were, and what was left out is said.
 
+mod answers;
 mod comment;
 mod fit;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod pull_request;
 mod terminal;
 mod words;
 
+pub use answers::answers;
 pub use comment::{CommentInput, comment};
 pub use pull_request::{PullRequestInput, pull_request};
 pub use terminal::{DemoInput, Left, demo, ending, recorded_with};
@@ -44,6 +46,11 @@ fn missing_name(gap: &str) -> Option<&str> {
 /// What hidden parts were taken out of the issue before a model read it.
 pub fn removed_from_issue(removed: &impl std::fmt::Display) -> String {
     format!("Taken out of the issue before a model read it, since people do not see it: {removed}.")
+}
+
+/// The same of a question that a person asked; `number` counts from 1.
+pub fn removed_from_question(number: usize, removed: &impl std::fmt::Display) -> String {
+    format!("Taken out of question {number} before a model read it, since people do not see it: {removed}.")
 }
 
 /// What the history that agents see holds, as the end of a sentence about the repository.

@@ -225,31 +225,32 @@ fn sets_exit_code_late(command: &str) -> bool {
 
 /// With the numbers that the answers have in the comment, and the names that a summary calls them by.
 fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
-    let pairs = &input.knowledge?.pairs;
-    let numbered = (1..).zip(pairs).collect::<Vec<(usize, _)>>();
-    let used: Vec<_> =
-        numbered.iter().filter(|(_, pair)| input.resolved.used_answers.contains(&pair.question.id)).collect();
-    if pairs.is_empty() {
+    let knowledge = input.knowledge?;
+    let line = |text: &str| inert_line(text, &Links::none());
+    let used = |id: &String| input.resolved.used_answers.contains(id);
+    let named = |id: &str| {
+        let is_named = input.resolved.summary.contains(id);
+        if is_named { format!(", {} above", line(id)) } else { String::new() }
+    };
+    let pairs = (1..).zip(&knowledge.pairs).filter(|(_, pair)| used(&pair.question.id));
+    let pairs = pairs.map(|(number, pair)| {
+        let (question, checks) = (&pair.question, Checks::of(&pair.answer.citations));
+        let (id, text) = (named(&question.id), line(&question.text));
+        format!("**Answer {number}**{id}: {text} · citations: {}", checks.words())
+    });
+    let blocks = knowledge.blocks.iter().filter(|block| used(&block.kind));
+    let blocks = blocks.map(|block| {
+        format!("**The {}** · citations: {}", line(&block.kind), Checks::of(&block.citations).words())
+    });
+    let used: Vec<String> = pairs.chain(blocks).collect();
+    if knowledge.is_empty() {
         return None;
     }
     let text = if used.is_empty() {
-        "The agent says that it relied on none of the answers.".to_owned()
+        let all = if knowledge.pairs.is_empty() { "not on the proposal" } else { "on none of the answers" };
+        format!("The agent says that it relied {all}.")
     } else {
-        list(&used, |(number, pair)| {
-            let checks = Checks::of(&pair.answer.citations);
-            let line = |text: &str| inert_line(text, &Links::none());
-            let id = &pair.question.id;
-            let named = if input.resolved.summary.contains(id) {
-                format!(", {} above", line(id))
-            } else {
-                String::new()
-            };
-            format!(
-                "**Answer {number}**{named}: {} · citations: {}",
-                line(&pair.question.text),
-                checks.words()
-            )
-        })
+        list(&used, String::clone)
     };
     Some(Piece::Text(format!("#### Answers relied on\n{text}")))
 }

@@ -1,4 +1,4 @@
-//! What `acquire solve` and `acquire demo` print when a run has ended.
+//! What `acquire solve`, `acquire ask` and `acquire demo` print when a run has ended.
 //!
 //! Plain text. What others wrote stands in it with its control characters spelled out, so that it cannot
 //! steer a terminal.
@@ -14,7 +14,7 @@ use crate::{
     store::{Outcome, RunSummary},
 };
 
-use super::words::{Checks, counted, duration, money, tokens};
+use super::words::{Checks, answered, counted, duration, money, tokens};
 
 /// What a run left, and how it can go on.
 #[derive(Debug, Clone, Copy)]
@@ -32,10 +32,9 @@ pub struct Left<'a> {
 
 /// The end of a run: what came of it, where it lies, what to do next.
 pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, left: Left<'_>) -> String {
-    let mut paragraphs = vec![outcome(run)];
+    let mut paragraphs = vec![outcome(run, knowledge)];
     if let Some(knowledge) = knowledge {
-        let citations = knowledge.pairs.iter().flat_map(|pair| &pair.answer.citations);
-        paragraphs.push(format!("Citations looked up: {}.", Checks::of(citations).words()));
+        paragraphs.push(format!("Citations looked up: {}.", Checks::of(knowledge.citations()).words()));
     }
     let total = run.total;
     if total.tokens.total() > 0 {
@@ -47,11 +46,20 @@ pub fn ending(run: &RunSummary, knowledge: Option<&Knowledge>, left: Left<'_>) -
     paragraphs.join("\n\n")
 }
 
-fn outcome(run: &RunSummary) -> String {
+/// Whether a run answers a person's questions, and nothing else.
+fn is_asked(run: &RunSummary) -> bool {
+    run.strategy.knowledge == "asked"
+}
+
+fn outcome(run: &RunSummary, knowledge: Option<&Knowledge>) -> String {
     match (run.outcome, &run.patch) {
         (Outcome::Patch, Some(patch)) => patched(patch),
         (Outcome::Patch, None) => "A patch.".to_owned(),
         (Outcome::NoPatch, _) => "No patch; pull-request.md says why.".to_owned(),
+        (Outcome::KnowledgeOnly, _) if is_asked(run) => {
+            let answers = knowledge.map(|all| (counted(all.pairs.len(), "question"), answered(all)));
+            answers.map_or_else(String::new, |(questions, answers)| format!("{questions}: {answers}."))
+        }
         (Outcome::KnowledgeOnly, _) => "Knowledge; no patch was asked for.".to_owned(),
         (Outcome::Cancelled, _) => "Cancelled.".to_owned(),
         (Outcome::Failed, _) => match &run.error {
@@ -100,7 +108,8 @@ fn next(run: &RunSummary, left: Left<'_>) -> Option<String> {
             Some(format!("To apply it:\n  git -C {} apply {patch}", shell_word(&shown::text(&run.repo))))
         }
         Outcome::Failed | Outcome::Cancelled if can_go_on => Some(format!(
-            "To go on from where it stopped (what is finished is not paid again):\n  acquire solve --resume {}{}",
+            "To go on from where it stopped (what is finished is not paid again):\n  acquire {} --resume {}{}",
+            if is_asked(run) { "ask" } else { "solve" },
             shell_word(&shown_path(folder)),
             config.map(|file| format!(" --config {}", shell_word(&shown_path(file)))).unwrap_or_default()
         )),
@@ -163,7 +172,7 @@ pub fn demo(input: &DemoInput<'_>) -> String {
     parts.join("\n\n")
 }
 
-fn part(title: &str, text: &str) -> String {
+pub(super) fn part(title: &str, text: &str) -> String {
     format!("━━ {title}\n\n{}", text.trim_end())
 }
 

@@ -1,7 +1,7 @@
 //! Words and figures that several texts share.
 
 use crate::{
-    domain::{Account, AnswerStatus, Category, Check, Citation, Money, Tokens},
+    domain::{Account, AnswerStatus, Category, Check, Citation, Knowledge, Money, Tokens},
     gate::shown::number,
 };
 
@@ -34,14 +34,41 @@ pub fn check_remark(check: Check) -> Option<&'static str> {
     }
 }
 
-/// Why there is no answer.
-pub fn no_answer(status: AnswerStatus) -> Option<&'static str> {
+/// Why there is no answer, or whatever `what` names.
+pub fn nothing_found(what: &str, status: AnswerStatus) -> Option<String> {
     match status {
         AnswerStatus::Answered => None,
-        AnswerStatus::Gap => Some("Not found in this repository."),
-        AnswerStatus::Budget => Some("No answer: a limit on steps, money or time ended the search first."),
-        AnswerStatus::Failed => Some("No answer: the search ended without one."),
+        AnswerStatus::Gap => Some("Not found in this repository.".to_owned()),
+        AnswerStatus::Budget => {
+            Some(format!("No {what}: a limit on steps, money or time ended the search first."))
+        }
+        AnswerStatus::Failed => Some(format!("No {what}: the search ended without one.")),
     }
+}
+
+/// `2 answered, 1 not found in the repository`.
+pub fn answered(knowledge: &Knowledge) -> String {
+    let count = |status| knowledge.pairs.iter().filter(|pair| pair.answer.status == status).count();
+    let kinds = [
+        (count(AnswerStatus::Answered), "answered"),
+        (count(AnswerStatus::Gap), "not found in the repository"),
+        (count(AnswerStatus::Budget) + count(AnswerStatus::Failed), "without an answer"),
+    ];
+    let named: Vec<String> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, kind)| format!("{count} {kind}")).collect();
+    named.join(", ")
+}
+
+/// What the marks beside citations mean, and what they do not.
+pub fn legend(checks: Checks) -> Option<String> {
+    if checks.total() == 0 {
+        return None;
+    }
+    let mut legend = format!("A program looked up each citation: {}.", checks.meanings());
+    if checks.verified > 0 {
+        legend.push_str(" A ✓ does not say that the conclusion is right.");
+    }
+    Some(legend)
 }
 
 /// How many citations stand how.

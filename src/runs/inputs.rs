@@ -15,12 +15,18 @@ use crate::{
 pub struct Request {
     /// An absolute path or an https URL.
     pub repo: String,
-    pub issue: IssueSource,
+    /// None where questions are asked without one.
+    pub issue: Option<IssueSource>,
     /// A branch, tag or commit id; the default branch where absent.
     pub base: Option<String>,
     pub knowledge: KnowledgeKind,
-    /// 0 is the same as [`KnowledgeKind::None`].
+    /// Of a Questioner. 0 is the same as [`KnowledgeKind::None`].
     pub questions: usize,
+    /// The questions of [`KnowledgeKind::Asked`], as a person wrote them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
+    #[serde(default)]
+    pub answerer: AnswererKind,
     /// False: knowledge only.
     pub patch: bool,
     /// Docker image in place of the settings'.
@@ -29,14 +35,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether stage 1 asks anything.
-    pub fn asks(&self) -> bool {
-        self.knowledge == KnowledgeKind::Qa && self.questions > 0
-    }
-
-    /// The knowledge source as `run.json` names it.
-    pub fn knowledge_name(&self) -> &'static str {
-        if self.asks() { "qa" } else { "none" }
+    /// What stage 1 does in the end: a Questioner that may ask nothing is none.
+    pub fn source(&self) -> KnowledgeKind {
+        if self.knowledge.has_questioner() && self.questions == 0 {
+            KnowledgeKind::None
+        } else {
+            self.knowledge
+        }
     }
 }
 
@@ -54,8 +59,51 @@ pub enum IssueSource {
 pub enum KnowledgeKind {
     /// Questions and checked answers
     Qa,
+    /// The same, with questions that belong to no category
+    Freeq,
+    /// Root cause and fix strategy, written by one agent
+    Proposal,
     /// No knowledge: the base agent
     None,
+    /// Answers to the questions of a person; the command line has a command of its own for it
+    #[value(skip)]
+    Asked,
+}
+
+impl KnowledgeKind {
+    /// Whether a model chooses what is asked.
+    pub fn has_questioner(self) -> bool {
+        matches!(self, Self::Qa | Self::Freeq)
+    }
+
+    /// As `run.json` and the command line name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Qa => "qa",
+            Self::Freeq => "freeq",
+            Self::Proposal => "proposal",
+            Self::None => "none",
+            Self::Asked => "asked",
+        }
+    }
+}
+
+/// How a question is answered. The words stand in `--help`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswererKind {
+    /// An agent with a shell on a workspace that it cannot write to
+    #[default]
+    Explore,
+}
+
+impl AnswererKind {
+    /// As `run.json` and the command line name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Explore => "explore",
+        }
+    }
 }
 
 /// A new run, or the rest of an old one.

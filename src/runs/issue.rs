@@ -6,7 +6,7 @@ use secrecy::SecretString;
 
 use crate::{
     domain::{Issue, RepoId},
-    gate::intake::{IntakeError, IntakeLimits, admit_issue, issue_from_file},
+    gate::intake::{AdmittedIssue, IntakeError, IntakeLimits, admit_issue, issue_from_file},
     github::{IssueError, IssueReader, IssueRef},
 };
 
@@ -37,6 +37,14 @@ pub fn from_file(path: &Path) -> Result<Issue, StartError> {
     let issue = issue_from_file(&bytes, &limits).map_err(refused)?;
     admit_issue(&issue, &limits).map_err(refused)?;
     Ok(issue)
+}
+
+/// An issue as models may read it; nothing where a run has none.
+pub fn admitted(issue: &Issue) -> Result<AdmittedIssue, StartError> {
+    if issue.is_none() {
+        return Ok(AdmittedIssue::default());
+    }
+    admit_issue(issue, &IntakeLimits::default()).map_err(|e| StartError::usage(e.class(), e))
 }
 
 /// Reads an issue of a GitHub that can be worked on. `repo` is what a plain number refers to; `token` belongs to its host alone.

@@ -8,6 +8,7 @@
 //! - Everything that is written or shown passes the secret scanner (S-33).
 
 mod active;
+mod asked;
 mod inputs;
 mod issue;
 mod parts;
@@ -24,20 +25,17 @@ use crate::{
     agent::{Services, harvest::Harvester},
     config::{ConfigError, Environment, Settings},
     domain::{Issue, Knowledge, RepoId, RunId},
-    gate::{
-        harvest::HarvestLimits,
-        intake::{FenceId, IntakeLimits, admit_issue},
-        secrets::Scanner,
-    },
+    gate::{harvest::HarvestLimits, intake::FenceId, questions::AdmittedQuestion, secrets::Scanner},
     index::SourceSymbols,
     method::{
         answerer::Explore,
         context::{Models, RunContext, RunError},
-        knowledge::{Nothing, QuestionsAndAnswers},
+        knowledge::{AskedQuestions, Nothing, Proposal, QuestionsAndAnswers},
         ports::{
-            Budget, Clock, Event, History, KnowledgeSource, Progress, Resolver, RunStore, SourceError,
-            SourceTree, StoreError,
+            Answerer, Budget, Clock, Event, History, KnowledgeSource, Progress, Resolver, RunStore,
+            SourceError, SourceTree, StoreError,
         },
+        question::Template,
         resolver::AgentResolver,
         run::{RunReport, Strategy, run},
     },
@@ -46,7 +44,10 @@ use crate::{
     store::{ErrorSummary, IssueSummary, Outcome, Redactor, RunFolder, RunSummary, Usage},
 };
 
-pub use inputs::{Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start};
+pub use asked::{questions_from_file, questions_from_stdin};
+pub use inputs::{
+    AnswererKind, Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start,
+};
 pub use results::Solved;
 pub use trial::{Trial, try_out};
 
@@ -158,9 +159,11 @@ pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved,
     match start {
         Start::Fresh { request, folder } => {
             Source::parse(&request.repo)?.look().await?;
+            asked::admitted(&request)?;
             let issue = match &request.issue {
-                IssueSource::File(path) => IssueText::Read(issue::from_file(path)?),
-                IssueSource::Reference(reference) => IssueText::OnGitHub(reference.clone()),
+                None => IssueText::Read(Issue::default()),
+                Some(IssueSource::File(path)) => IssueText::Read(issue::from_file(path)?),
+                Some(IssueSource::Reference(reference)) => IssueText::OnGitHub(reference.clone()),
             };
             let folder = RunFolder::create(&folder, redact).map_err(in_folder)?;
             let run_id = RunId::new(host.clock.now(), host.random.run_id);
@@ -190,6 +193,13 @@ async fn stored_inputs(folder: &RunFolder) -> Result<Box<Inputs>, StartError> {
         Some(Err(error)) => Err(told(format!("its run is of another version ({error})"))),
         None => Err(told("this run ended before anything was stored".into())),
     }
+}
+
+/// What the run in this folder was asked for.
+pub async fn stored_request(folder: &Path, redact: Redactor) -> Result<Request, StartError> {
+    let folder = RunFolder::resume(folder, redact)
+        .map_err(|error| StartError::usage("run_folder", error.without_its_kind()))?;
+    Ok(stored_inputs(&folder).await?.request)
 }
 
 /// What a run is to do.
@@ -244,11 +254,12 @@ impl Begun {
             () = host.cancel.cancelled() => return Err(StartError::Cancelled),
             both = self.inputs(task, folders) => both?,
         };
-        let admitted = admit_issue(&inputs.issue, &IntakeLimits::default())
-            .map_err(|e| StartError::usage(e.class(), e))?;
+        let admitted = issue::admitted(&inputs.issue)?;
+        let asked = asked::admitted(&inputs.request)?;
         let mut notes = inputs.notes.clone();
         notes.extend(admitted.notices.clone());
         notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
+        notes.extend(asked::notices(&asked));
         let budget = Arc::new(settings::ledger(&host.settings));
         let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders).await {
             Ok(Prepared { sandboxes, harvester, history, notes: of_sandboxes }) => {
@@ -279,7 +290,7 @@ impl Begun {
                     volatile: Vec::new(),
                     started,
                 };
-                (run(context, &strategy(&inputs.request)).await, kind)
+                (run(context, &strategy(&inputs.request, asked)).await, kind)
             }
             Err(error) => {
                 (RunReport { error: Some(error), ..RunReport::default() }, sandbox_name(&inputs.request))
@@ -420,11 +431,19 @@ struct Prepared {
     notes: Vec<String>,
 }
 
-fn strategy(request: &Request) -> Strategy {
-    let knowledge: Arc<dyn KnowledgeSource> = if request.asks() {
-        Arc::new(QuestionsAndAnswers { answerer: Arc::new(Explore) })
-    } else {
-        Arc::new(Nothing)
+fn strategy(request: &Request, asked: Vec<AdmittedQuestion>) -> Strategy {
+    let answerer: Arc<dyn Answerer> = match request.answerer {
+        AnswererKind::Explore => Arc::new(Explore),
+    };
+    let knowledge: Arc<dyn KnowledgeSource> = match request.source() {
+        KnowledgeKind::Qa => Arc::new(QuestionsAndAnswers { template: Template::Categories, answerer }),
+        KnowledgeKind::Freeq => Arc::new(QuestionsAndAnswers { template: Template::Free, answerer }),
+        KnowledgeKind::Asked => {
+            let texts = asked.into_iter().map(|question| question.text).collect();
+            Arc::new(AskedQuestions::new(texts, answerer))
+        }
+        KnowledgeKind::Proposal => Arc::new(Proposal),
+        KnowledgeKind::None => Arc::new(Nothing),
     };
     let resolver = request.patch.then(|| Arc::new(AgentResolver) as Arc<dyn Resolver>);
     Strategy { knowledge, resolver }
@@ -441,8 +460,9 @@ fn sandbox_name(request: &Request) -> &'static str {
 /// Gives every citation that holds its permalink.
 fn link(mut report: RunReport, links: Option<&RepoId>) -> RunReport {
     if let (Some(repo), Some(knowledge)) = (links, &mut report.knowledge) {
-        let Knowledge { commit, pairs, .. } = knowledge;
-        for citation in pairs.iter_mut().flat_map(|pair| &mut pair.answer.citations) {
+        let Knowledge { commit, pairs, blocks } = knowledge;
+        let of_pairs = pairs.iter_mut().flat_map(|pair| &mut pair.answer.citations);
+        for citation in of_pairs.chain(blocks.iter_mut().flat_map(|block| &mut block.citations)) {
             citation.permalink = report::permalink(repo, commit, citation);
         }
     }

@@ -217,8 +217,8 @@ impl<'a> Verdict<'a> {
 
 pub fn strategy(request: &Request) -> Strategy {
     Strategy {
-        knowledge: request.knowledge_name().into(),
-        answerer: "explore".into(),
+        knowledge: request.source().name().into(),
+        answerer: request.answerer.name().into(),
         resolver: if request.patch { "agent" } else { "none" }.into(),
     }
 }

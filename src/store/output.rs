@@ -121,6 +121,8 @@ mod tests {
             kind: "proposal".into(),
             text: "hunter2".into(),
             citations: vec![],
+            status: Default::default(),
+            gaps: vec![],
         });
         let results = Results {
             run: &run,

@@ -39,7 +39,7 @@ pub struct IssueSummary {
     /// Absent where the issue came from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<IssueNumber>,
-    /// Empty where the issue could not be read.
+    /// Empty where the issue could not be read, and where there is none.
     pub title: String,
 }
 

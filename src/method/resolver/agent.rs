@@ -14,7 +14,7 @@ use crate::{
         prompt,
         workbench::{SeenTest, Workbench},
     },
-    domain::{AgentName, AnswerStatus, Check, Knowledge, LeftOut},
+    domain::{AgentName, AnswerStatus, Check, Citation, Knowledge, LeftOut, Pair},
     method::{
         context::{AgentReport, RunContext, RunError},
         ports::{
@@ -74,7 +74,10 @@ async fn take(
         }
         harvest => harvest?,
     };
-    let known = |id: &String| knowledge.pairs.iter().any(|pair| pair.question.id == *id);
+    let known = |id: &String| {
+        knowledge.pairs.iter().any(|pair| pair.question.id == *id)
+            || knowledge.blocks.iter().any(|block| block.kind == *id)
+    };
     Ok(Resolution {
         summary: submission.summary,
         used_answers: submission.used_answers.into_iter().filter(known).collect(),
@@ -109,40 +112,41 @@ fn opening(context: &RunContext, knowledge: &Knowledge) -> Vec<Message> {
 
 /// All knowledge as one static block.
 fn knowledge_block(knowledge: &Knowledge) -> String {
-    let pairs: Vec<PromptValue> = knowledge
-        .pairs
-        .iter()
-        .map(|pair| {
-            let citations: Vec<PromptValue> = pair
-                .answer
-                .citations
-                .iter()
-                .map(|c| {
-                    context! {
-                        path => c.path.as_str(),
-                        start => c.start,
-                        end => c.end,
-                        symbol => c.symbol.clone(),
-                        unverified => c.check == Check::Unverified,
-                    }
-                })
-                .collect();
-            context! {
-                id => pair.question.id.as_str(),
-                category => Serde(pair.question.category),
-                question => pair.question.text.as_str(),
-                status => Serde(pair.answer.status),
-                answer => pair.answer.text.as_str(),
-                evidence => pair.answer.status == AnswerStatus::Answered
-                    && pair.answer.citations.iter().any(|c| c.check != Check::Unverified),
-                citations,
-                gaps => pair.answer.gaps.clone(),
-            }
-        })
-        .collect();
-    let blocks = PromptValue::from(Serde(knowledge.blocks.clone()));
-    let commit = knowledge.commit.short();
-    prompt::render("resolver/knowledge.md", context! { commit, pairs, blocks })
+    let pairs = knowledge.pairs.iter().map(|Pair { question, answer, .. }| {
+        context! {
+            id => question.id.as_str(),
+            category => Serde(question.category),
+            question => question.text.as_str(),
+            ..found(answer.status, &answer.text, &answer.citations, &answer.gaps)
+        }
+    });
+    let blocks = knowledge.blocks.iter().map(|block| {
+        let (id, question) = (block.kind.as_str(), PromptValue::from(()));
+        context! { id, question, ..found(block.status, &block.text, &block.citations, &block.gaps) }
+    });
+    let parts: Vec<PromptValue> = pairs.chain(blocks).collect();
+    prompt::render("resolver/knowledge.md", context! { commit => knowledge.commit.short(), parts })
+}
+
+/// What came of a question, or of a proposal.
+fn found(status: AnswerStatus, text: &str, citations: &[Citation], gaps: &[String]) -> PromptValue {
+    let holds = |citation: &Citation| citation.check != Check::Unverified;
+    let cited = citations.iter().map(|citation| {
+        context! {
+            path => citation.path.as_str(),
+            start => citation.start,
+            end => citation.end,
+            symbol => citation.symbol.clone(),
+            unverified => !holds(citation),
+        }
+    });
+    context! {
+        status => Serde(status),
+        answer => text,
+        evidence => status == AnswerStatus::Answered && citations.iter().any(holds),
+        citations => cited.collect::<Vec<PromptValue>>(),
+        gaps => gaps.to_vec(),
+    }
 }
 
 /// What a Resolver hands in; the patch itself is what changed in the workspace.

@@ -3,7 +3,7 @@
 use pulldown_cmark::{Event, Tag};
 
 use crate::{
-    domain::{AnswerStatus, Block, Check, Citation, Origin, Pair},
+    domain::{Answer, AnswerStatus, Block, Check, Citation, Origin, Pair},
     gate::markdown,
     report::{
         fit::{Piece, join, length},
@@ -31,40 +31,66 @@ pub struct Layout<'a> {
     pub unfolded_citations: usize,
 }
 
+/// What a reader handed in.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    /// `answer` or `proposal`.
+    what: &'static str,
+    status: AnswerStatus,
+    text: &'a str,
+    gaps: &'a [String],
+    citations: &'a [Citation],
+}
+
 /// `number` counts from 1.
 pub fn pieces(number: usize, pair: &Pair, layout: Layout<'_>) -> Vec<Piece> {
-    let (question, answer) = (&pair.question, &pair.answer);
-    let links = layout.links;
-    let mut pieces = vec![Piece::Text(format!("#### {number}. {}", inert_line(&question.text, links)))];
-    pieces.push(Piece::Text(format!("<sub>{}</sub>", about(pair, links))));
-    let (invented, gaps): (Vec<&String>, _) = answer.gaps.iter().partition(|gap| missing_name(gap).is_some());
-    let gaps: Vec<String> =
-        gaps.into_iter().map(|gap| inert_line(gap, links)).filter(|gap| !gap.is_empty()).collect();
-    let why_not = words::no_answer(answer.status);
-    if let Some(why_not) = why_not {
-        pieces.push(titled(&format!("**{why_not}**"), &gaps));
-    }
-    let holds = answer.citations.iter().any(|citation| citation.check != Check::Unverified);
-    if answer.status == AnswerStatus::Answered && !holds {
-        pieces.push(Piece::Text("⚠ **No citation of this answer holds: read it as a guess.**".to_owned()));
-    }
-    if !invented.is_empty() {
-        let names: Vec<String> =
-            invented.iter().filter_map(|gap| missing_name(gap)).map(|name| inert_line(name, links)).collect();
-        let title = "⚠ **Named in the answer but not in the repository:**";
-        pieces.push(Piece::Text(format!("{title} {}", names.join(", "))));
-    }
-    pieces.extend(text_and_evidence(&answer.text, &answer.citations, layout));
-    if why_not.is_none() && !gaps.is_empty() {
-        pieces.push(titled("**Not found:**", &gaps));
-    }
+    let question = inert_line(&pair.question.text, layout.links);
+    let mut pieces = vec![Piece::Text(format!("#### {number}. {question}"))];
+    pieces.extend(about(pair, layout.links).map(|about| Piece::Text(format!("<sub>{about}</sub>"))));
+    let Answer { status, text, gaps, citations } = &pair.answer;
+    pieces.extend(found(Found { what: "answer", status: *status, text, gaps, citations }, layout));
     pieces
 }
 
 /// What another source of knowledge says.
 pub fn block_pieces(block: &Block, layout: Layout<'_>) -> Vec<Piece> {
-    let mut pieces = vec![Piece::Text(format!("#### {}", inert_line(&block.kind, layout.links)))];
-    pieces.extend(text_and_evidence(&block.text, &block.citations, layout));
+    let Block { kind, text, citations, status, gaps } = block;
+    let title =
+        if kind == "proposal" { "Cause and repair, as proposed" } else { &inert_line(kind, layout.links) };
+    let mut pieces = vec![Piece::Text(format!("#### {title}"))];
+    pieces.push(Piece::Text(
+        "<sub>By an agent that tried no repair. Its citations were looked up, its conclusions were not.</sub>"
+            .to_owned(),
+    ));
+    pieces.extend(found(Found { what: "proposal", status: *status, text, gaps, citations }, layout));
+    pieces
+}
+
+fn found(found: Found<'_>, layout: Layout<'_>) -> Vec<Piece> {
+    let Found { what, status, text, gaps, citations } = found;
+    let links = layout.links;
+    let mut pieces = Vec::new();
+    let (invented, gaps): (Vec<&String>, _) = gaps.iter().partition(|gap| missing_name(gap).is_some());
+    let gaps: Vec<String> =
+        gaps.into_iter().map(|gap| inert_line(gap, links)).filter(|gap| !gap.is_empty()).collect();
+    let why_not = words::nothing_found(what, status);
+    if let Some(why_not) = &why_not {
+        pieces.push(titled(&format!("**{why_not}**"), &gaps));
+    }
+    let holds = citations.iter().any(|citation| citation.check != Check::Unverified);
+    if status == AnswerStatus::Answered && !holds {
+        pieces.push(Piece::Text(format!("⚠ **No citation of this {what} holds: read it as a guess.**")));
+    }
+    if !invented.is_empty() {
+        let names: Vec<String> =
+            invented.iter().filter_map(|gap| missing_name(gap)).map(|name| inert_line(name, links)).collect();
+        let title = format!("⚠ **Named in the {what} but not in the repository:**");
+        pieces.push(Piece::Text(format!("{title} {}", names.join(", "))));
+    }
+    pieces.extend(text_and_evidence(text, citations, layout));
+    if why_not.is_none() && !gaps.is_empty() {
+        pieces.push(titled("**Not found:**", &gaps));
+    }
     pieces
 }
 
@@ -93,15 +119,17 @@ fn titled(title: &str, entries: &[String]) -> Piece {
     })
 }
 
-fn about(pair: &Pair, links: &Links) -> String {
+fn about(pair: &Pair, links: &Links) -> Option<String> {
+    let category = pair.question.category.map(|category| format!("<b>{}</b>", words::category(category)));
     let asked = match pair.origin {
-        Origin::Questioner => "",
-        Origin::Person => " · asked by a person",
-        Origin::Resolver => " · asked during the repair",
+        Origin::Questioner => None,
+        Origin::Person => Some("asked by a person".to_owned()),
+        Origin::Resolver => Some("asked during the repair".to_owned()),
     };
-    let why = inert_line(&pair.question.why, links);
-    let why = if why.is_empty() { String::new() } else { format!(" · Why it matters: {why}") };
-    format!("<b>{}</b>{asked}{why}", words::category(pair.question.category))
+    let why = Some(inert_line(&pair.question.why, links)).filter(|why| !why.is_empty());
+    let why = why.map(|why| format!("Why it matters: {why}"));
+    let all: Vec<String> = [category, asked, why].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join(" · "))
 }
 
 /// The beginning in sight, a long rest under a fold.

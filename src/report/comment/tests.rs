@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    domain::{Answer, Block, Category, Check, Citation, Origin, Pair},
+    domain::{Answer, AnswerStatus, Block, Category, Check, Citation, Origin, Pair},
     gate::markdown::parser,
     report::{
         fixture_tests::{account, citation, commit, issue, knowledge, pair, question, run_id},
@@ -272,7 +272,13 @@ fn case_17_case_18_hostile_text_does_nothing() {
         },
     );
     pair.question.id = "@octocat".into();
-    let block = Block { kind: "proposal @octocat".into(), text: "```\nopen".into(), citations: vec![] };
+    let block = Block {
+        kind: "proposal @octocat".into(),
+        text: "```\nopen".into(),
+        citations: vec![],
+        status: AnswerStatus::Answered,
+        gaps: vec![],
+    };
     let knowledge = Knowledge { blocks: vec![block], ..of(vec![pair]) };
     let models = [("answerer".to_owned(), "`@octocat`".to_owned())];
     let comment = comment(&CommentInput {
@@ -323,7 +329,7 @@ proptest::proptest! {
         let invented = crate::report::named_but_missing(&texts[6]);
         let written_so = format!("The answer names {}, which does not exist at this commit.", texts[5]);
         pair.answer.gaps = vec![texts[6].clone(), texts[7].clone(), invented, written_so];
-        let block = Block { kind: texts[7].clone(), text: texts[8].clone(), citations: vec![] };
+        let block = Block { kind: texts[7].clone(), text: texts[8].clone(), citations: vec![], status: AnswerStatus::Answered, gaps: vec![] };
         let comment = written(&Knowledge { blocks: vec![block], ..of(vec![pair]) });
         assert_sound(&comment);
         proptest::prop_assert_eq!(acts(&comment, &OWN_HTML), None, "{}", comment);

@@ -1,0 +1,94 @@
+//! What a command that starts a run takes of its process, and how it ends.
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use crate::{
+    config::{self, Environment},
+    domain::RunId,
+    method::ports::Clock,
+    repo::Source,
+    runs::{self, Host, Replies, Solved, Start, StartError},
+    store::{Outcome, Redactor},
+};
+
+use super::{
+    process::{self, CANCELLED, SystemClock, UsageError},
+    progress,
+};
+
+pub struct Session {
+    pub host: Host,
+    pub redact: Redactor,
+    /// The settings file that was named on the command line, where it was read.
+    pub config: Option<PathBuf>,
+    /// The id that a new run gets.
+    run_id: RunId,
+}
+
+impl Session {
+    /// `max_usd` goes before what the settings say of a run's money.
+    pub fn start(config: Option<PathBuf>, max_usd: Option<f64>) -> anyhow::Result<Self> {
+        let environment = Environment::of_process()?;
+        let loaded = config::load(config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?;
+        let mut settings = loaded.settings;
+        if let Some(most) = max_usd {
+            settings.limits.run.usd = most;
+        }
+        let redact = runs::redactor(runs::scanner(&settings, &environment));
+        let random = process::random()?;
+        let clock = SystemClock::start();
+        let run_id = RunId::new(clock.now(), random.run_id);
+        let host = Host {
+            settings,
+            progress: progress::on_stderr(redact.clone(), &environment),
+            environment,
+            clock: Arc::new(clock),
+            cancel: process::cancel_on_signals()?,
+            random,
+        };
+        Ok(Self { host, redact, config: config.and(loaded.file), run_id })
+    }
+
+    /// Where a run lives: absolute, and without `out` where the settings say.
+    pub fn folder(&self, out: Option<PathBuf>) -> PathBuf {
+        let out = out.unwrap_or_else(|| self.host.settings.paths.runs.join(self.run_id.as_str()));
+        self.host.environment.working_folder.join(out)
+    }
+
+    /// Paths are kept absolute: a run may be resumed from another folder.
+    pub fn repo(&self, repo: Source) -> String {
+        match repo {
+            Source::Folder(path) => {
+                let path: PathBuf = self.host.environment.working_folder.join(path).components().collect();
+                path.to_string_lossy().into_owned()
+            }
+            Source::Web(url) => url.into(),
+        }
+    }
+
+    /// Runs it to its end; `Err` in the inner result is the exit code of one that was cancelled before it began.
+    pub async fn run(&self, start: Start, replies: Replies) -> anyhow::Result<Result<Solved, ExitCode>> {
+        match runs::solve(start, replies, self.host.clone()).await {
+            Ok(solved) => Ok(Ok(solved)),
+            Err(StartError::Cancelled) => Ok(Err(ExitCode::from(CANCELLED))),
+            Err(error) => Err(told(error)),
+        }
+    }
+}
+
+/// A start that failed, with the exit code that belongs to it.
+pub fn told(error: StartError) -> anyhow::Error {
+    match error {
+        StartError::Usage { text, .. } => UsageError(text).into(),
+        other => other.into(),
+    }
+}
+
+pub fn exit_code(solved: &Solved) -> ExitCode {
+    ExitCode::from(match solved.summary.outcome {
+        Outcome::Patch | Outcome::NoPatch | Outcome::KnowledgeOnly => 0,
+        Outcome::Failed if solved.usage => 2,
+        Outcome::Failed => 1,
+        Outcome::Cancelled => CANCELLED,
+    })
+}
