@@ -5,7 +5,7 @@ mod evidence;
 mod pair;
 
 use crate::{
-    domain::{Account, Issue, Knowledge, RepoId, RunId},
+    domain::{Account, AnswerStatus, Issue, Knowledge, RepoId, RunId},
     gate::shown::number,
 };
 
@@ -101,7 +101,10 @@ fn head(input: &CommentInput<'_>) -> Vec<Piece> {
     let checks = checks(knowledge);
     let commit = commit(knowledge);
     let mut line = match knowledge.pairs.len() {
-        0 => format!("A proposal how to repair it, written by a reader of the code at commit {commit}."),
+        0 if knowledge.blocks.iter().any(|block| block.status == AnswerStatus::Answered) => {
+            format!("A proposal for the repair, by an agent that read the code at commit {commit}.")
+        }
+        0 => format!("Looked up at commit {commit}."),
         count => format!(
             "{} about the code at commit {commit}: {}.",
             counted(count, "question"),

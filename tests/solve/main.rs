@@ -5,6 +5,7 @@ mod engine_proxy;
 #[path = "../support/script.rs"]
 mod script;
 
+mod ask;
 mod endpoint;
 mod evidence;
 mod hostile_agent;
@@ -16,4 +17,5 @@ mod questioner;
 mod replies;
 mod resume;
 mod settings;
+mod sources;
 mod story;

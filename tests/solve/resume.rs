@@ -28,8 +28,13 @@ fn pid(child: &Child) -> Pid {
     Pid::from_raw(child.id().expect("it runs").try_into().unwrap())
 }
 
+/// As Ctrl-C does.
+pub fn interrupt(child: &Child) {
+    kill(pid(child), Signal::SIGINT).unwrap();
+}
+
 /// Waits until a file is there. Bounded, so that a test ends.
-async fn until_there(path: &Path) {
+pub async fn until_there(path: &Path) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !path.exists() {
         assert!(Instant::now() < deadline, "{} did not appear", path.display());
