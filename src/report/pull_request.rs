@@ -247,8 +247,11 @@ fn answers(input: &PullRequestInput<'_>) -> Option<Piece> {
         return None;
     }
     let text = if used.is_empty() {
-        let all = if knowledge.pairs.is_empty() { "not on the proposal" } else { "on none of the answers" };
-        format!("The agent says that it relied {all}.")
+        let what = match knowledge.pairs.as_slice() {
+            [] => "did not rely on the proposal",
+            [..] => "relied on none of the answers",
+        };
+        format!("The agent says that it {what}.")
     } else {
         list(&used, String::clone)
     };

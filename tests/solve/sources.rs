@@ -1,10 +1,13 @@
 //! What stands in place of the four categories: free questions, and a proposal.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::{
     project::{Ended, Project},
-    script::{Model, Reply, Script, Who, all_text, bash, submit, text},
+    resume::until_there,
+    script::{Model, Reply, Script, Who, all_text, bash, submit, text, turn_of},
     story::{Q1, Q2, script},
 };
 
@@ -221,16 +224,64 @@ async fn free_questions_may_be_fewer_and_a_proposal_has_none() {
     assert!(!project.path("out").exists());
 }
 
+/// What stood in an agent's trajectory when the run was killed is gone on from.
+#[tokio::test]
+async fn a_proposal_goes_on_in_the_middle_after_a_kill() {
+    let replies = vec![bash("echo one"), bash("echo two"), submit(proposal(18, LOOP))];
+    let mut slow = replies.clone();
+    slow[1] = Reply::After(Duration::from_secs(60), Box::new(slow[1].clone()));
+    let project = Project::new();
+    let model = Model::start(with_proposal(slow)).await;
+    let mut command = project.acquire(&model);
+    let mut child = command.args(["--sandbox", "namespaces", "--knowledge", "proposal"]).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while model.requests().len() < 2 {
+        assert!(Instant::now() < deadline, "the second turn was never asked for");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    child.kill().await.unwrap();
+
+    let model = Model::start(with_proposal(replies)).await;
+    project.end(&mut project.resume(&model)).await.assert_code(0);
+    let requests = model.requests_of(&Who::Answerer(PROPOSAL.into()));
+    assert_eq!(requests.iter().map(turn_of).collect::<Vec<_>>(), [1, 2], "the first turn is not paid again");
+    assert_eq!(project.run_json()["stages"][1]["agents"][0]["steps"], 3);
+    assert_eq!(project.knowledge()["blocks"][0]["citations"][0]["check"], "verified");
+}
+
+#[tokio::test]
+async fn free_questions_are_not_asked_again_after_a_kill() {
+    let questions = json!({"questions": [{"question": Q1, "why": "a"}, {"question": Q2, "why": "b"}]});
+    let free = Script { questioner: vec![text(&questions.to_string())], ..script() };
+    let mut slow = free.clone();
+    for replies in slow.answerers.values_mut() {
+        replies[0] = Reply::After(Duration::from_secs(60), Box::new(replies[0].clone()));
+    }
+    let project = Project::new();
+    let model = Model::start(slow).await;
+    let mut command = project.acquire(&model);
+    let mut child = command.args(["--sandbox", "namespaces", "--knowledge", "freeq"]).spawn().unwrap();
+    until_there(&project.path("out/stages/question.json")).await;
+    child.kill().await.unwrap();
+
+    let model = Model::start(free).await;
+    project.end(&mut project.resume(&model)).await.assert_code(0);
+    assert!(model.requests_of(&Who::Questioner).is_empty());
+    let run = project.run_json();
+    assert_eq!((&run["strategy"]["knowledge"], &run["outcome"]), (&json!("freeq"), &json!("patch")));
+    assert_eq!(run["stages"][1]["tokens"]["input"], 1_000, "what an earlier process used counts");
+}
+
 /// The knowledge of a run that is stored is not acquired again.
 #[tokio::test]
 async fn a_proposal_is_not_paid_again_after_a_kill() {
     let mut slow = with_proposal(vec![bash("cat store.py"), submit(proposal(18, LOOP))]);
-    slow.resolver[0] = Reply::After(std::time::Duration::from_secs(60), Box::new(slow.resolver[0].clone()));
+    slow.resolver[0] = Reply::After(Duration::from_secs(60), Box::new(slow.resolver[0].clone()));
     let project = Project::new();
     let model = Model::start(slow.clone()).await;
     let mut command = project.acquire(&model);
     let mut child = command.args(["--sandbox", "namespaces", "--knowledge", "proposal"]).spawn().unwrap();
-    crate::resume::until_there(&project.path("out/stages/proposal.json")).await;
+    until_there(&project.path("out/stages/proposal.json")).await;
     child.kill().await.unwrap();
 
     slow.resolver = with_proposal(vec![]).resolver;
