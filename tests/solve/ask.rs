@@ -282,6 +282,22 @@ async fn a_killed_run_goes_on_and_pays_no_answer_twice() {
 }
 
 #[tokio::test]
+async fn a_recorded_run_is_replayed_without_a_model() {
+    let project = Project::new();
+    let model = Model::start(answers()).await;
+    let mut command = ask(&project, &model, &[Q1, GAP]);
+    project.end(command.arg("--record").arg(project.path("replies.jsonl"))).await.assert_code(0);
+    let recorded = project.knowledge();
+
+    std::fs::remove_dir_all(project.path("out")).unwrap();
+    let model = Model::start(Script::default()).await;
+    let mut command = ask(&project, &model, &[Q1, GAP]);
+    project.end(command.arg("--replay").arg(project.path("replies.jsonl"))).await.assert_code(0);
+    assert_eq!(project.knowledge(), recorded);
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
 async fn ctrl_c_tells_how_to_go_on() {
     let mut slow = answers();
     slow.answerers.insert(Q1.into(), vec![bash("sleep 300")]);
