@@ -3,6 +3,8 @@
 //! Arguments are parsed into plain data first, then into values with meaning; what cannot be meant is a
 //! usage error (exit code 2) that says what would be right. A message never repeats a token in a URL.
 
+mod export;
+
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
@@ -17,11 +19,14 @@ use crate::{
     runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
 };
 
+pub use export::Export;
+
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     Demo(Demo),
     Solve(Box<Solve>),
+    Export(Export),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +73,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error>
     match Raw::try_parse_from(args)?.command {
         RawCommand::Demo(RawDemo { out, json }) => Ok(Command::Demo(Demo { out, json })),
         RawCommand::Solve(raw) => raw.with_meaning().map(|solve| Command::Solve(Box::new(solve))),
+        RawCommand::Export(raw) => Ok(Command::Export(raw.with_meaning())),
     }
 }
 
@@ -84,6 +90,7 @@ struct Raw {
 enum RawCommand {
     Demo(RawDemo),
     Solve(Box<RawSolve>),
+    Export(export::RawExport),
 }
 
 /// Shows a whole run offline: a small project with a bug and an issue, with replies of a model that were

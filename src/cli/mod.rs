@@ -3,6 +3,7 @@
 
 pub mod args;
 mod demo;
+mod export;
 mod process;
 pub mod progress;
 mod solve;
@@ -28,6 +29,7 @@ pub fn main() -> ExitCode {
         match command {
             Command::Demo(demo) => demo::run(demo).await,
             Command::Solve(solve) => solve::run(*solve).await,
+            Command::Export(export) => export::run(export),
         }
     });
     match ended.and_then(|ended| ended) {
