@@ -123,7 +123,9 @@ async fn sandbox(checkup: &Checkup, cache: &Path, host: &Host, found: &mut Findi
         Err(error) => found.add(
             "engine",
             State::Note,
-            format!("{error}. Without one, only the weaker namespaces sandbox is there: for your own repositories"),
+            format!(
+                "{error}. Without one, only the weaker namespaces sandbox is there: for your own repositories"
+            ),
         ),
     }
     let scratch = match tempfile::tempdir_in(cache) {
@@ -341,10 +343,14 @@ async fn ask(model: &dyn ChatModel, host: &Host) -> (State, String) {
     let said = format!("{} answers, in {seconds:.1} s, {} tokens{notes}", model.name(), reply.tokens.total());
     match (reply.calls.is_empty(), reply.finish) {
         (false, _) => (State::Ok, format!("{said}; it calls tools")),
-        (true, Finish::Length) => (State::Ok, format!("{said}; its reply was cut before it could call a tool")),
+        (true, Finish::Length) => {
+            (State::Ok, format!("{said}; its reply was cut before it could call a tool"))
+        }
         (true, _) => (
             State::Failed,
-            format!("{said}, but in words: it did not call the tool that it was told to call. Agents work by calling tools; take a model that can"),
+            format!(
+                "{said}, but in words: it did not call the tool that it was told to call. Agents work by calling tools; take a model that can"
+            ),
         ),
     }
 }
