@@ -27,6 +27,8 @@ const FILES: &[(&str, &str)] = embed![
     "answerer/returned.md",
     "answerer/system.md",
     "answerer/task.md",
+    "doctor/report.json",
+    "doctor/task.md",
     "questioner/again.md",
     "questioner/system.md",
     "questioner/task.md",

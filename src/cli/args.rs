@@ -3,6 +3,7 @@
 //! Arguments are parsed into plain data first, then into values with meaning; what cannot be meant is a
 //! usage error (exit code 2) that says what would be right. A message never repeats a token in a URL.
 
+mod doctor;
 mod export;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -19,6 +20,7 @@ use crate::{
     runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
 };
 
+pub use doctor::Doctor;
 pub use export::Export;
 
 /// A command with everything it was asked.
@@ -27,6 +29,7 @@ pub enum Command {
     Demo(Demo),
     Solve(Box<Solve>),
     Export(Export),
+    Doctor(Doctor),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +77,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error>
         RawCommand::Demo(RawDemo { out, json }) => Ok(Command::Demo(Demo { out, json })),
         RawCommand::Solve(raw) => raw.with_meaning().map(|solve| Command::Solve(Box::new(solve))),
         RawCommand::Export(raw) => Ok(Command::Export(raw.with_meaning())),
+        RawCommand::Doctor(raw) => Ok(Command::Doctor(raw.with_meaning())),
     }
 }
 
@@ -91,6 +95,7 @@ enum RawCommand {
     Demo(RawDemo),
     Solve(Box<RawSolve>),
     Export(export::RawExport),
+    Doctor(doctor::RawDoctor),
 }
 
 /// Shows a whole run offline: a small project with a bug and an issue, with replies of a model that were

@@ -3,6 +3,7 @@
 
 pub mod args;
 mod demo;
+mod doctor;
 mod export;
 mod process;
 pub mod progress;
@@ -30,6 +31,7 @@ pub fn main() -> ExitCode {
             Command::Demo(demo) => demo::run(demo).await,
             Command::Solve(solve) => solve::run(*solve).await,
             Command::Export(export) => export::run(export),
+            Command::Doctor(doctor) => doctor::run(doctor).await,
         }
     });
     match ended.and_then(|ended| ended) {

@@ -6,6 +6,7 @@
 //! - What was not verified is never shown as if it were, and what was left out is said.
 
 mod comment;
+pub mod doctor;
 mod fit;
 #[cfg(test)]
 mod fixture_tests;

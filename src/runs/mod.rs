@@ -8,6 +8,7 @@
 //! - Everything that is written or shown passes the secret scanner (S-33).
 
 mod active;
+mod doctor;
 mod inputs;
 mod issue;
 mod parts;
@@ -46,6 +47,7 @@ use crate::{
     store::{ErrorSummary, IssueSummary, Outcome, Redactor, RunFolder, RunSummary, Usage},
 };
 
+pub use doctor::{Checkup, examine};
 pub use inputs::{Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start};
 pub use results::Solved;
 pub use trial::{Trial, try_out};
