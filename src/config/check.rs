@@ -39,6 +39,7 @@ pub fn check(settings: &Settings) -> Result<(), OutOfRange> {
     }
 
     within("method.questions", method.questions, 0..=8)?;
+    within("method.baseline_seconds", method.baseline_seconds, 0..=DAY)?;
     within("method.temperature.questioner", method.temperature.questioner, TEMPERATURE)?;
     within("method.temperature.answerer", method.temperature.answerer, TEMPERATURE)?;
     within("method.temperature.resolver", method.temperature.resolver, TEMPERATURE)?;

@@ -16,6 +16,7 @@ use crate::{
         secrets::Scanner,
     },
     method::{
+        baseline::Baseline,
         facts::Facts,
         ports::{
             Access, ChatModel, ChatReply, ChatRequest, CommandLimits, Message, ModelError, OverBudget,
@@ -36,6 +37,8 @@ pub struct Settings {
     pub format_errors: u32,
     /// Most characters of a command's output that a model is shown.
     pub observation_chars: usize,
+    /// Most time that the tests may take before any change; zero does not run them.
+    pub baseline: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,7 +102,7 @@ pub struct RunContext {
     pub started: Duration,
     /// What the history that agents see holds, in a clause.
     pub history: String,
-    /// Facts about the environment, as agents read them; empty where no sandbox was opened.
+    /// Facts about the environment and the project's notes, as agents read them; empty where no sandbox was opened.
     pub environment: String,
     /// See [`ChatRequest::volatile`]: the fence and the environment.
     pub volatile: Vec<String>,
@@ -152,10 +155,17 @@ impl RunContext {
         }
     }
 
-    /// Takes the facts in that every agent is told.
-    pub fn set_environment(&mut self, facts: &Facts) {
-        self.environment = facts.render(self.tree.commit(), self.settings.observation_chars);
-        self.volatile = vec![self.environment.clone(), self.fence.as_str().to_owned()];
+    /// Takes the facts in that every agent is told, and what came of the tests before any change for the one
+    /// that is told it.
+    pub fn set_environment(&mut self, facts: &Facts, baseline: Option<&Baseline>) {
+        let baseline = baseline.map(|baseline| baseline.render(&self.fence));
+        let chars = self.settings.observation_chars;
+        let environment = facts.render(self.tree.commit(), chars, baseline.as_deref());
+        let instructions = facts.render_instructions(&self.fence);
+        let parts = [environment.as_str(), &instructions];
+        self.environment = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
+        // The project's notes are part of the commit, as the issue is of the run: equal wherever it is run.
+        self.volatile = vec![environment, self.fence.as_str().to_owned()];
     }
 
     /// Counts in the ledger what an agent of an earlier process used.
