@@ -16,12 +16,19 @@ macro_rules! embed {
 }
 
 const FILES: &[(&str, &str)] = embed![
+    "agent/compact.md",
+    "agent/compacted.md",
+    "agent/interrupted.md",
+    "agent/last_call.md",
     "agent/malformed_call.md",
+    "agent/nearly_over.md",
     "agent/no_call.md",
+    "agent/not_run.md",
     "agent/observation.md",
     "agent/sandbox_limit.md",
     "agent/sandbox_lost.md",
     "agent/sandbox_restarted.md",
+    "agent/time_over.md",
     "agent/truncated.md",
     "agent/unknown_tool.md",
     "answerer/returned.md",

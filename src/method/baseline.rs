@@ -97,7 +97,7 @@ pub async fn measure(context: &RunContext, facts: &Facts) -> Option<Baseline> {
     }
     let tried = tokio::select! {
         biased;
-        () = context.services.cancel.cancelled() => return None,
+        _ = context.services.stop() => return None,
         tried = try_out(context, command, limit) => tried,
     };
     let baseline = tried.unwrap_or_else(|error| {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::{
-        Agent, AgentError, Exit, Finished, Limits, Services, Unpaid, harvest::Harvester, ledger::Cap, paid,
-        prompt, shell::Shell, workbench::Workbench,
+        Agent, AgentError, Exit, Finished, Limits, Services, Stop, Unpaid, harvest::Harvester, ledger::Cap,
+        paid, prompt, shell::Shell, workbench::Workbench,
     },
     domain::{Account, AgentName, Issue, Money, RunId},
     gate::{
@@ -173,15 +173,16 @@ impl RunContext {
         self.services.budget.restore(agent, report.account.usd, report.account.tokens);
     }
 
-    /// One model call under the ledger, given up when the run is cancelled.
+    /// One model call under the ledger, given up when the run is cancelled or its time is over.
     pub async fn paid(&self, model: &dyn ChatModel, request: &ChatRequest) -> Result<ChatReply, RunError> {
         tokio::select! {
             biased;
-            () = self.services.cancel.cancelled() => Err(RunError::Cancelled),
+            // A reply that is there is paid, and taken.
             reply = paid(&self.services, model, request) => reply.map_err(|unpaid| match unpaid {
                 Unpaid::Model(error) => error.into(),
                 Unpaid::OverBudget(over) => RunError::OverBudget(over),
             }),
+            stop = self.services.stop() => Err(stop.into()),
         }
     }
 }
@@ -204,6 +205,11 @@ pub enum RunError {
     NoQuestions { tries: u32, problem: String },
     #[error("the budget ended before the first question: {0}. Raise `[limits.run] usd`")]
     OverBudget(OverBudget),
+    #[error(
+        "the run's time was used up before it came to an end, that of earlier processes included. Raise \
+         `[limits.run] seconds`, then go on with --resume"
+    )]
+    TimeUp,
     #[error("cancelled")]
     Cancelled,
 }
@@ -223,7 +229,17 @@ impl RunError {
             Self::Store(_) => "run_state",
             Self::NoQuestions { .. } => "no_questions",
             Self::OverBudget(_) => "over_budget",
+            Self::TimeUp => "time_limit",
             Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<Stop> for RunError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Cancelled => Self::Cancelled,
+            Stop::TimeUp => Self::TimeUp,
         }
     }
 }
@@ -254,7 +270,7 @@ pub struct AgentReport {
     pub name: String,
     pub exit: String,
     pub account: Account,
-    /// What providers made us change.
+    /// What providers made us change, and which limit was reached.
     pub notes: Vec<String>,
 }
 

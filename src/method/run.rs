@@ -110,7 +110,7 @@ async fn prepare(context: &RunContext) -> Result<Facts, RunError> {
     let unchanged = TreeChanges::default();
     let sandbox = tokio::select! {
         biased;
-        () = context.services.cancel.cancelled() => return Err(RunError::Cancelled),
+        stop = context.services.stop() => return Err(stop.into()),
         opened = context.sandboxes.open(&probe, Access::ReadOnly, &unchanged) => opened?,
     };
     let probed = facts::probe_tools(&*sandbox).await;
