@@ -14,7 +14,7 @@ use clap::{
 };
 
 use crate::{
-    config::SandboxKind,
+    config::{RUN_USD, SandboxKind},
     github::IssueRef,
     repo::Source,
     runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
@@ -47,6 +47,8 @@ pub struct Solve {
     pub patch: bool,
     pub image: Option<String>,
     pub sandbox: Option<SandboxKind>,
+    /// US dollars that the run may cost; where it is not set, the settings say.
+    pub max_usd: Option<f64>,
     pub replies: Replies,
     pub json: bool,
     pub config: Option<PathBuf>,
@@ -168,6 +170,10 @@ struct RawSolve {
     /// Where agents' commands run; `auto` takes Docker where an engine answers, else namespaces
     #[arg(long, value_enum, value_name = "KIND", conflicts_with = "resume")]
     sandbox: Option<SandboxKind>,
+    /// Most US dollars that the run may cost, what a resumed run cost before included; without it the setting
+    /// `limits.run.usd` (10)
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_usd: Option<f64>,
     /// Record the model's replies
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -212,6 +218,7 @@ impl RawSolve {
             patch: !raw.no_patch,
             image: raw.image,
             sandbox: raw.sandbox,
+            max_usd: raw.max_usd,
             replies: Replies { record: raw.record, replay },
             json: raw.json,
             config: raw.config,
@@ -245,6 +252,13 @@ fn folder(
         (Some(_), ..) => Err(usage(
             "--repo, --issue or --issue-file, and --base belong together: give all or none of them",
         )),
+    }
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(usd) if RUN_USD.contains(&usd) => Ok(usd),
+        _ => Err(format!("it must be a number from {} to {}", RUN_USD.start(), RUN_USD.end())),
     }
 }
 
@@ -324,6 +338,20 @@ mod tests {
         assert_eq!(kind("--knowledge none"), KnowledgeKind::None);
         insta::assert_snapshot!(told("solve --repo . --issue-file i --knowledge none --questions 2"), @"error: --knowledge none asks no questions; leave out --questions");
         insta::assert_snapshot!(told("solve --repo . --issue-file i --questions 9"), @"error: invalid value '9' for '--questions <N>': 9 is not in 0..=8");
+    }
+
+    #[test]
+    fn s_09_a_run_new_or_resumed_can_be_given_its_own_limit_on_money() {
+        assert_eq!(solve("--repo . --issue-file i").max_usd, None);
+        assert_eq!(solve("--repo . --issue-file i --max-usd 0.5").max_usd, Some(0.5));
+        assert_eq!(solve("--resume d --max-usd 2").max_usd, Some(2.0));
+        for wrong in ["0", "-1", "nan", "much", "100000"] {
+            let told = told(&format!("solve --resume d --max-usd={wrong}"));
+            let expected = format!(
+                "error: invalid value '{wrong}' for '--max-usd <USD>': it must be a number from 0.01 to 10000"
+            );
+            assert_eq!(told, expected);
+        }
     }
 
     #[test]

@@ -22,7 +22,10 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
     let loaded =
         config::load(solve.config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?;
-    let settings = loaded.settings;
+    let mut settings = loaded.settings;
+    if let Some(usd) = solve.max_usd {
+        settings.limits.run.usd = usd;
+    }
     let config = solve.config.and(loaded.file);
     let redact = runs::redactor(runs::scanner(&settings, &environment));
     let random = process::random()?;

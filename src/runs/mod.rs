@@ -9,6 +9,7 @@
 
 mod active;
 mod doctor;
+mod earlier;
 mod inputs;
 mod issue;
 mod parts;
@@ -22,7 +23,7 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{Services, harvest::Harvester},
+    agent::{Services, Stop, harvest::Harvester},
     config::{ConfigError, Environment, Settings},
     domain::{Issue, Knowledge, RepoId, RunId},
     gate::{
@@ -117,6 +118,15 @@ impl From<ConfigError> for StartError {
 impl From<RunError> for StartError {
     fn from(error: RunError) -> Self {
         Self::failed(error.class(), error)
+    }
+}
+
+impl From<Stop> for StartError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Cancelled => Self::Cancelled,
+            Stop::TimeUp => RunError::TimeUp.into(),
+        }
     }
 }
 
@@ -241,9 +251,11 @@ impl Begun {
         let redact = redactor(self.scanner.clone());
         let models = parts::record_models(self.models.clone(), &self.roles, &self.replies, host, &redact)?;
         let started = host.clock.monotonic();
+        let budget = Arc::new(settings::ledger(&host.settings));
+        let services = self.services(budget.clone(), started, earlier::time_used(&self.folder).await?);
         let (inputs, tree) = tokio::select! {
             biased;
-            () = host.cancel.cancelled() => return Err(StartError::Cancelled),
+            stop = services.stop() => return Err(stop.into()),
             both = self.inputs(task, folders) => both?,
         };
         let admitted = admit_issue(&inputs.issue, &IntakeLimits::default())
@@ -251,8 +263,7 @@ impl Begun {
         let mut notes = inputs.notes.clone();
         notes.extend(admitted.notices.clone());
         notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
-        let budget = Arc::new(settings::ledger(&host.settings));
-        let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders).await {
+        let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders, &services).await {
             Ok(Prepared { sandboxes, harvester, history, notes: of_sandboxes }) => {
                 notes.extend(of_sandboxes);
                 for text in &notes {
@@ -275,7 +286,7 @@ impl Begun {
                     sandboxes,
                     harvester: Arc::new(harvester),
                     scanner: self.scanner.clone(),
-                    services: self.services(budget.clone(), started),
+                    services,
                     history,
                     environment: String::new(),
                     volatile: Vec::new(),
@@ -336,11 +347,12 @@ impl Begun {
         inputs: &Inputs,
         tree: Arc<dyn SourceTree>,
         folders: &Folders,
+        services: &Services,
     ) -> Result<Prepared, RunError> {
         let host = &self.host;
         let (history, harvester) = tokio::select! {
             biased;
-            () = host.cancel.cancelled() => return Err(RunError::Cancelled),
+            stop = services.stop() => return Err(stop.into()),
             gathered = gather(tree.clone(), folders, host) => gathered?,
         };
         host.say(preparing::STARTING_SANDBOXES);
@@ -351,15 +363,17 @@ impl Begun {
         Ok(Prepared { sandboxes, harvester, history: fact, notes })
     }
 
-    fn services(&self, budget: Arc<dyn Budget>, started: Duration) -> Services {
+    /// `used` is the time that earlier processes took.
+    fn services(&self, budget: Arc<dyn Budget>, started: Duration, used: Duration) -> Services {
         let host = &self.host;
+        let time = Duration::from_secs(host.settings.limits.run.seconds);
         Services {
             store: Arc::new(self.folder.clone()),
             budget,
             progress: host.progress.clone(),
             clock: host.clock.clone(),
             cancel: host.cancel.clone(),
-            deadline: started + Duration::from_secs(host.settings.limits.run.seconds),
+            deadline: started + time.saturating_sub(used),
         }
     }
 

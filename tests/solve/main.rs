@@ -5,12 +5,14 @@ mod engine_proxy;
 #[path = "../support/script.rs"]
 mod script;
 
+mod baseline;
 mod doctor;
 mod endpoint;
 mod evidence;
 mod hostile_agent;
 mod hostile_repo;
 mod inputs;
+mod instructions;
 mod limits;
 mod project;
 mod questioner;
