@@ -3,6 +3,8 @@
 //! Arguments are parsed into plain data first, then into values with meaning; what cannot be meant is a
 //! usage error (exit code 2) that says what would be right. A message never repeats a token in a URL.
 
+mod bench;
+
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
@@ -17,9 +19,12 @@ use crate::{
     runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
 };
 
+pub use bench::BenchSolve;
+
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
+    Bench(Box<BenchSolve>),
     Demo(Demo),
     Solve(Box<Solve>),
 }
@@ -66,6 +71,7 @@ pub enum Folder {
 /// is one too.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error> {
     match Raw::try_parse_from(args)?.command {
+        RawCommand::Bench(raw) => raw.with_meaning().map(|bench| Command::Bench(Box::new(bench))),
         RawCommand::Demo(RawDemo { out, json }) => Ok(Command::Demo(Demo { out, json })),
         RawCommand::Solve(raw) => raw.with_meaning().map(|solve| Command::Solve(Box::new(solve))),
     }
@@ -84,6 +90,7 @@ struct Raw {
 enum RawCommand {
     Demo(RawDemo),
     Solve(Box<RawSolve>),
+    Bench(bench::RawBench),
 }
 
 /// Shows a whole run offline: a small project with a bug and an issue, with replies of a model that were

@@ -28,6 +28,7 @@ mod run_json;
 mod trajectory;
 mod trees;
 
+pub use atomic::write as write_atomically;
 pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results};
 pub use redact::Redactor;

@@ -5,6 +5,7 @@ mod engine_proxy;
 #[path = "../support/script.rs"]
 mod script;
 
+mod bench;
 mod endpoint;
 mod evidence;
 mod hostile_agent;
