@@ -3,6 +3,7 @@
 //! Arguments are parsed into plain data first, then into values with meaning; what cannot be meant is a
 //! usage error (exit code 2) that says what would be right. A message never repeats a token in a URL.
 
+mod bench;
 mod doctor;
 mod export;
 
@@ -22,10 +23,12 @@ use crate::{
 
 pub use doctor::Doctor;
 pub use export::Export;
+pub use bench::BenchSolve;
 
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
+    Bench(Box<BenchSolve>),
     Demo(Demo),
     Solve(Box<Solve>),
     Export(Export),
@@ -76,6 +79,7 @@ pub enum Folder {
 /// is one too.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error> {
     match Raw::try_parse_from(args)?.command {
+        RawCommand::Bench(raw) => raw.with_meaning().map(|bench| Command::Bench(Box::new(bench))),
         RawCommand::Demo(RawDemo { out, json }) => Ok(Command::Demo(Demo { out, json })),
         RawCommand::Solve(raw) => raw.with_meaning().map(|solve| Command::Solve(Box::new(solve))),
         RawCommand::Export(raw) => Ok(Command::Export(raw.with_meaning())),
@@ -98,6 +102,7 @@ enum RawCommand {
     Solve(Box<RawSolve>),
     Export(export::RawExport),
     Doctor(doctor::RawDoctor),
+    Bench(bench::RawBench),
 }
 
 /// Shows a whole run offline: a small project with a bug and an issue, with replies of a model that were

@@ -2,6 +2,7 @@
 //! ([`progress`]).
 
 pub mod args;
+mod bench;
 mod demo;
 mod doctor;
 mod export;
@@ -28,6 +29,7 @@ pub fn main() -> ExitCode {
     crate::model::install_tls();
     let ended = process::block_on(async {
         match command {
+            Command::Bench(bench) => bench::run(*bench).await,
             Command::Demo(demo) => demo::run(demo).await,
             Command::Solve(solve) => solve::run(*solve).await,
             Command::Export(export) => export::run(export),

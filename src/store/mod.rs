@@ -30,6 +30,7 @@ mod trajectory;
 mod trees;
 
 pub use export::export_trajectories;
+pub use atomic::write as write_atomically;
 pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results};
 pub use redact::Redactor;

@@ -6,6 +6,7 @@ mod engine_proxy;
 mod script;
 
 mod baseline;
+mod bench;
 mod doctor;
 mod endpoint;
 mod evidence;
