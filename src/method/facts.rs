@@ -51,7 +51,8 @@ impl Facts {
                 languages => self.languages.clone(),
                 tools => self.tools.clone(),
                 absent => self.absent.clone(),
-                test_command => self.test_command.clone(),
+                // One that cannot be run here would only cost a step.
+                test_command => self.test_command.as_deref().filter(|command| !self.lacks_tool_of(command)),
                 baseline,
                 history => self.history.as_str(),
                 posture => self.posture.clone(),
