@@ -1,6 +1,7 @@
 //! acquire: know before fix. The map of the house; `docs/architecture.md` tells more.
 
 pub mod agent; // the scaffold under every agent: loop, tools, observations, limits
+pub mod bench; // many runs compared: instances by arms, scores, one table
 pub mod cli; // the commands; each reads arguments and calls one function of `runs`
 pub mod config; // operator settings: acquire.toml and ACQUIRE_* variables
 pub mod domain; // the product's own words as types that are valid once they exist

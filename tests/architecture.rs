@@ -30,11 +30,12 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "sandbox", "store",
         ],
     ),
+    ("bench", &["config", "domain", "gate", "method::ports", "model", "report", "runs", "store"]),
     (
         "cli",
         &[
-            "config", "domain", "gate", "github", "method", "model", "repo", "report", "runs", "sandbox",
-            "store",
+            "bench", "config", "domain", "gate", "github", "method", "model", "repo", "report", "runs",
+            "sandbox", "store",
         ],
     ),
 ];
@@ -44,7 +45,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
     ("axum", &[]),
     ("bollard", &["sandbox"]),
-    ("clap", &["cli", "config", "runs"]),
+    ("clap", &["bench", "cli", "config", "runs"]),
     ("figment", &["config"]),
     ("git2", &["repo"]),
     ("hakoniwa", &["sandbox"]),

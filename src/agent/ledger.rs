@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Mutex};
 
 use crate::{
     domain::{AgentName, Money, Tokens},
-    method::ports::{Budget, OverBudget, Reservation},
+    method::ports::{Budget, Left, OverBudget, Reservation},
 };
 
 /// Most that one agent may use. Tokens (input and output together) count only where a call had no price.
@@ -86,6 +86,22 @@ impl Budget for Ledger {
     fn spent(&self) -> Money {
         self.agents().values().map(|u| u.usd).sum()
     }
+
+    fn left(&self, agent: &AgentName) -> Left {
+        let cap = (self.cap_of)(agent);
+        let agents = self.agents();
+        let mine = agents.get(agent).copied().unwrap_or_default();
+        let all: Money = agents.values().map(|u| u.usd + u.reserved_usd).sum();
+        let own = cap.usd.saturating_sub(mine.usd + mine.reserved_usd);
+        let run = self.run_usd.saturating_sub(all);
+        let tokens = cap.tokens.saturating_sub(mine.tokens + mine.reserved_tokens);
+        // Nobody comes near to the end of nothing.
+        let part = |left: f64, of: f64| if of > 0.0 { left / of } else { 1.0 };
+        let share = part(own.usd(), cap.usd.usd())
+            .min(part(run.usd(), self.run_usd.usd()))
+            .min(part(tokens as f64, cap.tokens as f64));
+        Left { agent: own, run, tokens, share }
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +143,22 @@ mod tests {
         assert_eq!(ledger.reserve(&agent, Money::ZERO, 400).unwrap_err(), OverBudget::Agent);
         let call = ledger.reserve(&agent, Money::ZERO, 300).unwrap();
         ledger.settle(call, Money::ZERO, Tokens::default());
+    }
+
+    #[test]
+    fn s_09_what_is_left_is_the_least_of_all_limits() {
+        let ledger = ledger(1.0, 0.8, 1_000);
+        let (a, b) = (AgentName::answerer(1), AgentName::answerer(2));
+        ledger.restore(&b, usd(0.7), Tokens::default());
+        let reserved = ledger.reserve(&a, usd(0.2), 1).unwrap();
+        let left = ledger.left(&a);
+        assert_eq!((left.agent, left.run, left.tokens), (usd(0.6), usd(0.1), 1_000));
+        assert!((left.share - 0.1).abs() < 1e-9, "{left:?}");
+        assert_eq!(left.covers(usd(0.1), 0), Ok(()));
+        assert_eq!(left.covers(usd(0.2), 0), Err(OverBudget::Run));
+        assert_eq!(left.covers(usd(0.7), 0), Err(OverBudget::Agent));
+        assert_eq!(left.covers(Money::ZERO, 1_001), Err(OverBudget::Agent));
+        ledger.settle(reserved, usd(0.0), Tokens::default());
     }
 
     #[test]

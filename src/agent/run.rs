@@ -7,54 +7,22 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::{Account, AgentName, Money, Tokens},
+    domain::{Account, AgentName, Tokens},
     method::ports::{
-        Budget, CallContext, ChatModel, ChatReply, ChatRequest, Clock, Event, Finish, Message, ModelError,
-        Opening, OverBudget, Progress, RunStore, StoreError, Tool, ToolCall, ToolError, ToolOutcome,
-        ToolSpec, Turn,
+        Access, Budget, ChatModel, ChatReply, ChatRequest, Clock, Event, Message, ModelError, Opening,
+        Progress, RunStore, StoreError, Tool, ToolError, Turn,
     },
 };
 
-use super::{prompt, workbench::Workbench};
-
-/// Limits of one agent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    /// Model calls.
-    pub steps: u32,
-    /// Wall-clock time of all turns together, earlier processes of a resumed run included.
-    pub time: Duration,
-    /// Replies in a row without one well-formed call.
-    pub format_errors: u32,
-    /// Tokens that one reply may have.
-    pub reply_tokens: u32,
-}
-
-/// Why an agent ended. The names are the contract of `run.json`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    Submitted,
-    StepLimit,
-    CostLimit,
-    TimeLimit,
-    FormatErrors,
-    Cancelled,
-    Failed,
-}
-
-impl Exit {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Submitted => "submitted",
-            Self::StepLimit => "step_limit",
-            Self::CostLimit => "cost_limit",
-            Self::TimeLimit => "time_limit",
-            Self::FormatErrors => "format_errors",
-            Self::Cancelled => "cancelled",
-            Self::Failed => "failed",
-        }
-    }
-}
+use super::{
+    act::{Acting, answer_rest},
+    conversation::{Conversation, warning},
+    cut,
+    limits::{Exit, Limits, Reached, cost, money_nearly_over, with_last_call},
+    paid::{Unpaid, paid, worst_case},
+    prompt,
+    workbench::Workbench,
+};
 
 /// Why an agent could not go on: not its own limits, but the world around it.
 #[derive(Debug, thiserror::Error)]
@@ -74,9 +42,10 @@ pub struct Finished {
     /// Set exactly when `exit` is [`Exit::Submitted`].
     pub submission: Option<Value>,
     pub account: Account,
-    /// What providers made us change, each once.
+    /// What providers made us change, which limit was reached, each once.
     pub notes: Vec<String>,
-    /// Set exactly when `exit` is [`Exit::Failed`].
+    /// Only where `exit` is [`Exit::Failed`]. A conversation that cannot be shortened any more fails without one:
+    /// then the run goes on.
     pub error: Option<AgentError>,
 }
 
@@ -90,6 +59,30 @@ pub struct Services {
     pub cancel: CancellationToken,
     /// On the clock's monotonic scale: when the whole run must end.
     pub deadline: Duration,
+}
+
+/// Why what is under way must end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    Cancelled,
+    TimeUp,
+}
+
+impl Services {
+    /// Ends when the run is cancelled, or at `end` on the clock's monotonic scale.
+    pub async fn stop_at(&self, end: Duration) -> Stop {
+        let left = end.saturating_sub(self.clock.monotonic());
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Stop::Cancelled,
+            () = tokio::time::sleep(left) => Stop::TimeUp,
+        }
+    }
+
+    /// Ends when the run must.
+    pub async fn stop(&self) -> Stop {
+        self.stop_at(self.deadline).await
+    }
 }
 
 /// One agent: who it is, what it is told, what it can call.
@@ -106,16 +99,36 @@ pub struct Agent {
     pub temperature: Option<f64>,
 }
 
+/// What comes next.
+enum Next {
+    Step,
+    LastCall(Reached),
+    End(Exit),
+}
+
+/// What came of asking the model.
+pub(super) enum Asked {
+    Reply(ChatReply),
+    /// Before the call or during it.
+    Reached(Reached),
+    Cancelled,
+    /// The conversation is too long for the model.
+    Overflow,
+}
+
 impl Agent {
     /// Runs the agent to its end, from where its stored turns stop. Its workbench stays open, for a harvest.
     pub async fn run(self, services: &Services) -> Finished {
         services.progress.report(Event::AgentStarted { agent: self.name.clone() });
-        let specs = self.tools.iter().map(|tool| tool.spec()).collect();
-        let mut talk = Conversation { specs, ..Conversation::default() };
+        let mut talk = Conversation::with(self.tools.iter().map(|tool| tool.spec()).collect());
         let (exit, error) = match self.converse(services, &mut talk).await {
             Ok(exit) => (exit, None),
             Err(error) => (Exit::Failed, Some(error)),
         };
+        if let Some(reached) = talk.reached {
+            let ending = if exit == Exit::Submitted { "; it submitted in its last call" } else { "" };
+            talk.note([format!("{} was reached{ending}", reached.name())]);
+        }
         services.progress.report(Event::AgentFinished {
             agent: self.name.clone(),
             exit: exit.as_str(),
@@ -130,341 +143,222 @@ impl Agent {
             if talk.submission.is_some() {
                 return Ok(Exit::Submitted);
             }
-            if let Some(exit) = self.limit_reached(services, talk) {
-                self.bench.turn_stored(talk.account.steps).await?;
-                return self.stop(talk, Ok(exit)).await;
-            }
-            let step = talk.account.steps + 1;
-            services.progress.report(Event::AgentThinks { agent: self.name.clone(), step });
-            let started = services.clock.monotonic();
-            let asked = async {
-                tokio::select! {
-                    biased;
-                    () = services.cancel.cancelled() => Ok(Err(Exit::Cancelled)),
-                    asked = self.ask(services, talk, step) => asked,
+            let told = match self.next(services, talk) {
+                Next::Step => None,
+                Next::LastCall(reached) => Some(last_call(reached)),
+                Next::End(exit) => {
+                    self.bench.turn_stored(talk.last).await?;
+                    return self.stop(talk, Ok(exit)).await;
                 }
             };
+            let until = self.end(services, talk).saturating_sub(match told {
+                Some(_) => Duration::ZERO,
+                None => self.kept_time(),
+            });
+            let number = talk.last + 1;
+            services.progress.report(Event::AgentThinks { agent: self.name.clone(), step: number });
+            let started = services.clock.monotonic();
+            let request =
+                self.request(number, talk.messages().into_iter().chain(told.clone()).collect(), talk);
+            let asking = self.ask(services, &request, until, told.is_none());
             // The sandbox rests while the model thinks: the time to look at what the last turn changed.
-            let (asked, seen) = tokio::join!(asked, self.bench.turn_stored(talk.account.steps));
+            let (asked, seen) = tokio::join!(asking, self.bench.turn_stored(talk.last));
             seen?;
             let reply = match asked {
-                Ok(Ok(reply)) => reply,
-                Ok(Err(exit)) => return self.stop(talk, Ok(exit)).await,
+                Ok(Asked::Reply(reply)) => reply,
+                Ok(Asked::Reached(reached)) => {
+                    talk.had_last_call |= told.is_some();
+                    talk.reached.get_or_insert(reached);
+                    continue;
+                }
+                Ok(Asked::Overflow) => match self.compact(services, talk).await {
+                    Ok(None) => continue,
+                    Ok(Some(exit)) => return self.stop(talk, Ok(exit)).await,
+                    Err(error) => return self.stop(talk, Err(error)).await,
+                },
+                Ok(Asked::Cancelled) => return self.stop(talk, Ok(Exit::Cancelled)).await,
                 Err(error) => return self.stop(talk, Err(error)).await,
             };
-            let mut turn = self.begin_turn(&reply, step, services);
-            tokio::select! {
+            let mut turn = Turn::of_reply(number, &reply, self.model.price(), services.clock.now());
+            let acting = Acting { until, is_last: told.is_some() };
+            let cut = tokio::select! {
                 biased;
-                () = services.cancel.cancelled() => return Ok(Exit::Cancelled),
-                acted = self.act(services, talk, &reply, &mut turn) => acted?,
+                () = services.cancel.cancelled() => Some(Ok(Exit::Cancelled)),
+                acted = self.act(services, talk, &reply, &mut turn, acting) => acted.err().map(Err),
+            };
+            if cut.is_some() {
+                // The reply is paid, so its turn is stored, and the conversation stays one that can go on.
+                answer_rest(&mut turn, &reply, &prompt::render("agent/interrupted.md", context! {}));
+            } else if told.is_none() {
+                self.warn(services, talk, &mut turn, worst_case(&request));
             }
+            turn.messages.splice(0..0, told);
             turn.account.seconds = (services.clock.monotonic() - started).as_secs_f64();
             services.store.append_turn(&self.name, &turn).await?;
-            talk.add(turn, reply.notes);
+            talk.add(turn);
+            talk.note(reply.notes);
             services.progress.report(Event::Spent { total: services.budget.spent() });
+            if let Some(cut) = cut {
+                return cut;
+            }
         }
     }
 
     /// Ends between two turns, so that a resumed run goes on from the last one.
     async fn stop(&self, talk: &Conversation, ended: Result<Exit, AgentError>) -> Result<Exit, AgentError> {
-        self.bench.keep(talk.account.steps).await;
+        self.bench.keep(talk.last).await;
         ended
     }
 
     /// Takes up the stored conversation, cut back to the last turn whose tree is stored too.
     async fn reopen(&self, services: &Services, talk: &mut Conversation) -> Result<(), AgentError> {
-        let stored = services.store.opening(&self.name).await?;
-        match &stored {
-            Some(opening) => talk.messages.clone_from(&opening.messages),
-            None => {
-                let opening = Opening {
-                    agent: self.name.to_string(),
-                    model: self.model.name().to_owned(),
-                    messages: self.opening.clone(),
-                    tools: talk.specs.clone(),
-                    volatile: self.volatile.clone(),
-                };
-                services.store.open_agent(&self.name, &opening).await?;
-                talk.messages = opening.messages;
-                return Ok(());
-            }
-        }
+        let Some(opening) = services.store.opening(&self.name).await? else {
+            let opening = Opening {
+                agent: self.name.to_string(),
+                model: self.model.name().to_owned(),
+                messages: self.opening.clone(),
+                tools: talk.specs.clone(),
+                volatile: self.volatile.clone(),
+            };
+            services.store.open_agent(&self.name, &opening).await?;
+            talk.open(opening.messages);
+            return Ok(());
+        };
+        talk.open(opening.messages);
         let turns = services.store.turns(&self.name).await?;
-        for turn in &turns {
-            // Paid is paid, also for turns that are cut below.
-            services.budget.restore(&self.name, turn.account.usd, turn.account.tokens);
-        }
-        let last = turns.last().map_or(0, |t| t.turn);
-        let keep = self.bench.resume(last).await?;
+        let keep = self.bench.resume(turns.last().map_or(0, |turn| turn.turn)).await?;
+        let (kept, dropped): (Vec<Turn>, Vec<Turn>) = turns.into_iter().partition(|turn| turn.turn <= keep);
+        // Paid is paid, also for turns that are cut.
+        let cut = cut::remember(services, &self.name, &dropped).await?;
         // Also when nothing is cut: a tree may have been stored for a turn that was not.
         services.store.cut_turns(&self.name, keep).await?;
-        for turn in turns.into_iter().filter(|t| t.turn <= keep) {
-            talk.add(turn, Vec::new());
+        for turn in kept {
+            talk.add(turn);
         }
+        talk.account += Account { steps: 0, ..cut };
+        services.budget.restore(&self.name, talk.account.usd, talk.account.tokens);
         Ok(())
     }
 
-    fn limit_reached(&self, services: &Services, talk: &Conversation) -> Option<Exit> {
+    fn next(&self, services: &Services, talk: &mut Conversation) -> Next {
         if services.cancel.is_cancelled() {
-            Some(Exit::Cancelled)
-        } else if talk.format_errors >= self.limits.format_errors {
-            Some(Exit::FormatErrors)
-        } else if talk.account.steps >= self.limits.steps {
-            Some(Exit::StepLimit)
-        } else if talk.account.seconds >= self.limits.time.as_secs_f64()
-            || services.clock.monotonic() >= services.deadline
-        {
-            Some(Exit::TimeLimit)
-        } else {
-            None
+            return Next::End(Exit::Cancelled);
+        }
+        if talk.format_errors >= self.limits.format_errors {
+            return Next::End(Exit::FormatErrors);
+        }
+        let Some(reached) = talk.reached.or_else(|| self.limit_reached(services, talk)) else {
+            return Next::Step;
+        };
+        talk.reached = Some(reached);
+        let can_still = self.has_last_call(talk)
+            && !talk.had_last_call
+            && talk.account.steps < self.limits.steps
+            && services.clock.monotonic() < self.end(services, talk);
+        if can_still { Next::LastCall(reached) } else { Next::End(reached.exit()) }
+    }
+
+    /// Whether the agent's work is lost unless it submits, and it has done any.
+    fn has_last_call(&self, talk: &Conversation) -> bool {
+        self.bench.access() == Access::ReadOnly && talk.last > 0
+    }
+
+    /// The part of the time that is kept for a last call.
+    fn kept_time(&self) -> Duration {
+        match self.bench.access() {
+            Access::ReadOnly => self.limits.last_call_time(),
+            Access::ReadWrite => Duration::ZERO,
         }
     }
 
-    async fn ask(
-        &self,
-        services: &Services,
-        talk: &Conversation,
-        step: u32,
-    ) -> Result<Result<ChatReply, Exit>, AgentError> {
-        let request = ChatRequest {
+    /// On the clock's monotonic scale: when the agent must have ended.
+    pub(super) fn end(&self, services: &Services, talk: &Conversation) -> Duration {
+        let used = Duration::try_from_secs_f64(talk.account.seconds).unwrap_or(Duration::MAX);
+        let own = services.clock.monotonic().saturating_add(self.limits.time.saturating_sub(used));
+        own.min(services.deadline)
+    }
+
+    fn limit_reached(&self, services: &Services, talk: &Conversation) -> Option<Reached> {
+        // The last call is one of the steps, and takes its time out of the agent's.
+        let kept_steps = u32::from(self.has_last_call(talk));
+        if talk.account.steps + kept_steps >= self.limits.steps {
+            return Some(Reached::Steps);
+        }
+        let end = self.end(services, talk);
+        let over = services.clock.monotonic() >= end.saturating_sub(self.kept_time());
+        over.then(|| self.time_over(services, end))
+    }
+
+    fn time_over(&self, services: &Services, end: Duration) -> Reached {
+        if end == services.deadline { Reached::RunTime } else { Reached::Time }
+    }
+
+    pub(super) fn request(&self, turn: u32, messages: Vec<Message>, talk: &Conversation) -> ChatRequest {
+        ChatRequest {
             agent: self.name.clone(),
-            turn: step,
-            messages: talk.messages.clone(),
+            turn,
+            messages,
             tools: talk.specs.clone(),
             temperature: self.temperature,
             max_tokens: Some(self.limits.reply_tokens),
             response_schema: None,
             volatile: self.volatile.clone(),
+        }
+    }
+
+    /// `more` calls may follow: then enough money for a last one is left.
+    pub(super) async fn ask(
+        &self,
+        services: &Services,
+        request: &ChatRequest,
+        until: Duration,
+        more: bool,
+    ) -> Result<Asked, AgentError> {
+        if more && self.bench.access() == Access::ReadOnly && request.turn > 1 {
+            let both = with_last_call(worst_case(request));
+            let left = services.budget.left(&self.name);
+            if let Err(over) = left.covers(cost(both, self.model.price()), both.total()) {
+                return Ok(Asked::Reached(Reached::Money(over)));
+            }
+        }
+        let reply = tokio::select! {
+            biased;
+            // A reply that is there is paid, and taken.
+            reply = paid(services, &*self.model, request) => reply,
+            stop = services.stop_at(until) => return Ok(match stop {
+                Stop::Cancelled => Asked::Cancelled,
+                Stop::TimeUp => Asked::Reached(self.time_over(services, until + self.kept_time())),
+            }),
         };
-        Ok(match paid(services, &*self.model, &request).await {
-            Ok(reply) => Ok(reply),
+        Ok(match reply {
+            Ok(reply) => Asked::Reply(reply),
+            Err(Unpaid::Model(ModelError::ContextOverflow { .. })) => Asked::Overflow,
             Err(Unpaid::Model(error)) => return Err(error.into()),
-            Err(Unpaid::OverBudget(_)) => Err(Exit::CostLimit),
+            Err(Unpaid::OverBudget(over)) => Asked::Reached(Reached::Money(over)),
         })
     }
 
-    fn begin_turn(&self, reply: &ChatReply, step: u32, services: &Services) -> Turn {
-        let usd = self.model.price().map_or(Money::ZERO, |p| p.of(reply.tokens));
-        Turn {
-            turn: step,
-            messages: vec![Message::Assistant {
-                content: reply.text.clone(),
-                tool_calls: reply.calls.clone(),
-            }],
-            finish: reply.finish,
-            observed: Vec::new(),
-            account: Account { steps: 1, seconds: 0.0, usd, tokens: reply.tokens },
-            format_error: None,
-            submission: None,
-            at: services.clock.now(),
+    /// Tells the agent once that its end is near, after what it is shown anyway. A call cost `worst` at most.
+    fn warn(&self, services: &Services, talk: &Conversation, turn: &mut Turn, worst: Tokens) {
+        if talk.warned || turn.submission.is_some() {
+            return;
         }
-    }
-
-    /// Runs what the reply calls, in order, and adds what came of it to the turn.
-    async fn act(
-        &self,
-        services: &Services,
-        talk: &Conversation,
-        reply: &ChatReply,
-        turn: &mut Turn,
-    ) -> Result<(), AgentError> {
-        let names: Vec<String> = talk.specs.iter().map(|spec| spec.name.clone()).collect();
-        if reply.finish == Finish::Length {
-            turn.format_error = Some("truncated".into());
-            let error =
-                prompt::render("agent/truncated.md", context! { max_tokens => self.limits.reply_tokens });
-            answer_all(turn, &reply.calls, &error);
-            return Ok(());
-        }
-        if reply.calls.is_empty() {
-            turn.format_error = Some("no_call".into());
-            let content = prompt::render("agent/no_call.md", context! { tools => names });
-            turn.messages.push(Message::User { content });
-            return Ok(());
-        }
-        for call in &reply.calls {
-            let content = match self.call(services, talk, turn, call, &names).await? {
-                Called::Observation(text) => {
-                    turn.observed.push(call.name.clone());
-                    text
+        let time_left = self.end(services, talk).saturating_sub(services.clock.monotonic());
+        let steps = talk.account.steps + turn.account.steps;
+        let left = services.budget.left(&self.name);
+        if self.limits.nearly_over(steps, time_left) || money_nearly_over(&left, worst, self.model.price()) {
+            match turn.messages.last_mut() {
+                Some(Message::User { content } | Message::Tool { content, .. }) => {
+                    content.push_str("\n\n");
+                    content.push_str(&warning());
                 }
-                Called::Malformed(text) => text,
-                Called::Finished(submission) => {
-                    turn.submission = Some(submission);
-                    // Every call needs its answer, those after the submission too.
-                    answer_rest(turn, reply, "(submitted)");
-                    return Ok(());
-                }
-            };
-            turn.messages.push(Message::Tool { tool_call_id: call.id.clone(), content });
-        }
-        if turn.observed.is_empty() {
-            turn.format_error = Some("malformed_call".into());
-        }
-        Ok(())
-    }
-
-    async fn call(
-        &self,
-        services: &Services,
-        talk: &Conversation,
-        turn: &Turn,
-        call: &ToolCall,
-        names: &[String],
-    ) -> Result<Called, AgentError> {
-        let called = talk.specs.iter().position(|spec| spec.name == call.name);
-        let Some(tool) = called.map(|index| &self.tools[index]) else {
-            let content = prompt::render(
-                "agent/unknown_tool.md",
-                context! { tool => call.name.as_str(), tools => names.to_vec() },
-            );
-            return Ok(Called::Malformed(content));
-        };
-        let malformed = |problem: String| {
-            let text =
-                prompt::render("agent/malformed_call.md", context! { tool => call.name.as_str(), problem });
-            Ok(Called::Malformed(text))
-        };
-        let arguments = match serde_json::from_str::<Value>(&call.arguments) {
-            Ok(arguments @ Value::Object(_)) => arguments,
-            Ok(_) => return malformed("the arguments are not a JSON object".into()),
-            Err(_) if call.arguments.trim().is_empty() => return malformed("it has no arguments".into()),
-            Err(error) => return malformed(format!("the arguments are not valid JSON ({error})")),
-        };
-        if let Some(Value::String(command)) = arguments.get("command") {
-            services.progress.report(Event::AgentRuns {
-                agent: self.name.clone(),
-                step: turn.turn,
-                command: command.clone(),
-            });
-        }
-        let earlier = |observed: &[String]| observed.iter().filter(|name| **name == call.name).count() as u32;
-        let context =
-            CallContext { turn: turn.turn, earlier_calls: earlier(&talk.observed) + earlier(&turn.observed) };
-        Ok(match tool.call(arguments, context).await? {
-            ToolOutcome::Observation(text) => Called::Observation(text),
-            ToolOutcome::BadArguments(problem) => return malformed(problem),
-            ToolOutcome::Finished(submission) => Called::Finished(submission),
-        })
-    }
-}
-
-enum Called {
-    Observation(String),
-    Malformed(String),
-    Finished(Value),
-}
-
-/// What a conversation has come to.
-#[derive(Default)]
-struct Conversation {
-    /// Of the agent's tools, in their order.
-    specs: Vec<ToolSpec>,
-    messages: Vec<Message>,
-    account: Account,
-    /// Turns in a row with a format error.
-    format_errors: u32,
-    submission: Option<Value>,
-    /// See [`Turn::observed`], of all turns.
-    observed: Vec<String>,
-    notes: Vec<String>,
-}
-
-impl Conversation {
-    fn add(&mut self, turn: Turn, notes: Vec<String>) {
-        self.messages.extend(turn.messages);
-        self.account += turn.account;
-        self.observed.extend(turn.observed);
-        self.format_errors = if turn.format_error.is_some() { self.format_errors + 1 } else { 0 };
-        self.submission = turn.submission;
-        for note in notes {
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
+                _ => {}
             }
         }
     }
 }
 
-/// Why a model call gave no reply.
-pub(crate) enum Unpaid {
-    Model(ModelError),
-    OverBudget(OverBudget),
-}
-
-/// One model call, reserved before and settled after.
-pub(crate) async fn paid(
-    services: &Services,
-    model: &dyn ChatModel,
-    request: &ChatRequest,
-) -> Result<ChatReply, Unpaid> {
-    let worst = worst_case(request);
-    let price = model.price();
-    let usd = price.map_or(Money::ZERO, |p| p.of(worst));
-    let reservation =
-        services.budget.reserve(&request.agent, usd, worst.total()).map_err(Unpaid::OverBudget)?;
-    let mut open = OpenReservation { budget: &*services.budget, reservation: Some(reservation) };
-    let reply = model.chat(request).await.map_err(Unpaid::Model)?;
-    open.settle(price.map_or(Money::ZERO, |p| p.of(reply.tokens)), reply.tokens);
-    Ok(reply)
-}
-
-/// Settles with nothing used when the call fails or is cancelled.
-struct OpenReservation<'a> {
-    budget: &'a dyn Budget,
-    reservation: Option<crate::method::ports::Reservation>,
-}
-
-impl OpenReservation<'_> {
-    fn settle(&mut self, used: Money, tokens: Tokens) {
-        if let Some(reservation) = self.reservation.take() {
-            self.budget.settle(reservation, used, tokens);
-        }
-    }
-}
-
-impl Drop for OpenReservation<'_> {
-    fn drop(&mut self) {
-        self.settle(Money::ZERO, Tokens::default());
-    }
-}
-
-/// An upper bound for code and English: no common tokenizer needs more than a token for two bytes of them.
-fn worst_case(request: &ChatRequest) -> Tokens {
-    let bytes: usize = request
-        .messages
-        .iter()
-        .map(|message| match message {
-            Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
-                content.len()
-            }
-            Message::Assistant { content, tool_calls } => {
-                content.as_ref().map_or(0, String::len)
-                    + tool_calls.iter().map(|c| c.name.len() + c.arguments.len()).sum::<usize>()
-            }
-        })
-        .sum();
-    let tools: usize =
-        request.tools.iter().map(|t| t.description.len() + t.parameters.to_string().len()).sum();
-    Tokens {
-        input: ((bytes + tools) / 2) as u64,
-        cached: 0,
-        output: request.max_tokens.unwrap_or(16_384).into(),
-    }
-}
-
-fn answer_all(turn: &mut Turn, calls: &[ToolCall], text: &str) {
-    if calls.is_empty() {
-        turn.messages.push(Message::User { content: text.to_owned() });
-    }
-    for call in calls {
-        turn.messages.push(Message::Tool { tool_call_id: call.id.clone(), content: text.to_owned() });
-    }
-}
-
-/// Answers the calls of `reply` that have no answer yet.
-fn answer_rest(turn: &mut Turn, reply: &ChatReply, text: &str) {
-    let answered = turn.messages.iter().filter(|m| matches!(m, Message::Tool { .. })).count();
-    for call in &reply.calls[answered..] {
-        turn.messages.push(Message::Tool { tool_call_id: call.id.clone(), content: text.to_owned() });
-    }
+/// What an agent is told before its last call.
+fn last_call(reached: Reached) -> Message {
+    Message::User { content: prompt::render("agent/last_call.md", context! { limit => reached.name() }) }
 }

@@ -35,7 +35,7 @@ impl Tool for Shell {
         )
     }
 
-    async fn call(&self, arguments: Value, _: CallContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, call: CallContext) -> Result<ToolOutcome, ToolError> {
         let command = match arguments.get("command") {
             Some(Value::String(command)) if !command.trim().is_empty() => command,
             Some(Value::String(_)) => return Ok(ToolOutcome::BadArguments("`command` is empty".into())),
@@ -46,9 +46,14 @@ impl Tool for Shell {
                 "`command` holds a NUL character, which no shell takes".into(),
             ));
         }
-        Ok(ToolOutcome::Observation(match self.bench.run(command, self.limits).await? {
+        if call.time_left.is_zero() {
+            return Ok(ToolOutcome::Observation(prompt::render("agent/time_over.md", context! {})));
+        }
+        // The command ends with the agent's time, and the sandbox lives on for a harvest.
+        let limits = CommandLimits { timeout: self.limits.timeout.min(call.time_left), ..self.limits };
+        Ok(ToolOutcome::Observation(match self.bench.run(command, limits).await? {
             Ran::Outcome { outcome, note } => {
-                let seen = observe(&outcome, self.limits, self.output_chars);
+                let seen = observe(&outcome, limits, self.output_chars);
                 note.map_or(seen.clone(), |note| format!("{note}\n{seen}"))
             }
             Ran::Lost { reason, turn } => prompt::render("agent/sandbox_lost.md", context! { reason, turn }),

@@ -9,7 +9,7 @@ use words::{Word, commands};
 
 /// Programs and the words that make them run tests. `*` is any number of other arguments, `OPTIONS` of
 /// options; options that run no tests are refused below.
-const RUNNERS: [&[&str]; 45] = [
+const RUNNERS: [&[&str]; 65] = [
     &["pytest"],
     &["py.test"],
     &["tox"],
@@ -40,9 +40,14 @@ const RUNNERS: [&[&str]; 45] = [
     &["pnpm", "OPTIONS", "test"],
     &["pnpm", "OPTIONS", "run", "test"],
     &["jest"],
-    &["node_modules/.bin/jest"],
     &["vitest"],
-    &["node_modules/.bin/vitest"],
+    &["mocha"],
+    &["tape"],
+    &["ava"],
+    &["jasmine"],
+    &["node", "OPTIONS", "--test"],
+    &["deno", "test"],
+    &["bun", "test"],
     &["mvn", "*", "test"],
     &["mvn", "*", "verify"],
     &["gradle", "*", "test"],
@@ -53,6 +58,21 @@ const RUNNERS: [&[&str]; 45] = [
     &["make", "OPTIONS", "test"],
     &["make", "OPTIONS", "check"],
     &["ctest"],
+    &["meson", "test"],
+    &["ninja", "OPTIONS", "test"],
+    &["dotnet", "test"],
+    &["mix", "test"],
+    &["swift", "test"],
+    &["stack", "test"],
+    &["cabal", "test"],
+    &["sbt", "test"],
+    &["lein", "test"],
+    &["dart", "test"],
+    &["flutter", "test"],
+    &["zig", "build", "test"],
+    &["bats"],
+    &["busted"],
+    &["prove"],
     &["phpunit"],
     &["vendor/bin/phpunit"],
 ];
@@ -253,6 +273,7 @@ fn without_wrappers(words: &[Word]) -> Option<&[Word]> {
             ["bundle" | "pnpm" | "yarn", "exec", ..] => 2,
             ["xvfb-run" | "npx", "-a" | "--no-install" | "--yes", ..] => 2,
             ["nice" | "npx" | "xvfb-run", ..] => 1,
+            ["node", script, ..] if of_node_modules(script).is_some() => 1,
             _ => return Some(words),
         };
         let assigns = texts[0] == "env";
@@ -277,6 +298,9 @@ fn is_plain(word: &Word) -> bool {
 /// A program's name in [`RUNNERS`]. In a folder it counts only where a system or a project keeps programs: an
 /// agent can put a `pytest` anywhere else.
 fn program(text: &str) -> Option<&str> {
+    if let Some(name) = of_node_modules(text) {
+        return RUNNERS.iter().find(|runner| runner[0] == name).map(|runner| runner[0]);
+    }
     let text = text.strip_prefix("./").unwrap_or(text);
     let system = ["/usr/bin/", "/usr/local/bin/", "/bin/", ".venv/bin/", "venv/bin/"];
     let name = system.iter().find_map(|folder| text.strip_prefix(folder)).unwrap_or(text);
@@ -293,6 +317,14 @@ fn program(text: &str) -> Option<&str> {
         "pytest-3" => Some("pytest"),
         _ => Some(name),
     }
+}
+
+/// A program's name where npm puts it: in the project, or in the root of an image.
+fn of_node_modules(text: &str) -> Option<&str> {
+    let text = text.strip_prefix("./").or_else(|| text.strip_prefix('/')).unwrap_or(text);
+    let place = text.strip_prefix("node_modules/").filter(|place| !place.contains(".."))?;
+    let name = place.rsplit('/').next()?;
+    Some(name.strip_suffix(".js").or_else(|| name.strip_suffix(".mjs")).unwrap_or(name))
 }
 
 fn begins(words: &[&str], runner: &[&str]) -> bool {
@@ -343,6 +375,11 @@ mod tests {
             "[ -d tests ] && npx jest",
             "mvn -q -Dtest=A test",
             "bin/test sympy/core",
+            "node /node_modules/tape/bin/tape 'test/**/*.js'",
+            "./node_modules/.bin/mocha --reporter dot && node node_modules/jest/bin/jest.js a",
+            "node --experimental-vm-modules --test test/",
+            "meson test -C build && ctest --test-dir /tmp/build",
+            "dotnet test",
         ] {
             assert!(runs_tests(test), "{test}");
         }
@@ -421,6 +458,11 @@ mod tests {
             "$(pytest)",
             "pytest <<< x",
             "ls bin/test",
+            "node test/run.js",
+            "node node_modules/../x/tape",
+            "node_modules/.bin/eslint .",
+            "node -e 0 --test",
+            "dotnet test --list-tests",
         ] {
             assert!(!runs_tests(other), "{other}");
         }

@@ -4,6 +4,9 @@
 //! usage error (exit code 2) that says what would be right. A message never repeats a token in a URL.
 
 mod ask;
+mod bench;
+mod doctor;
+mod export;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -13,7 +16,7 @@ use clap::{
 };
 
 use crate::{
-    config::SandboxKind,
+    config::{RUN_USD, SandboxKind},
     github::IssueRef,
     repo::Source,
     runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
@@ -22,13 +25,19 @@ use crate::{
 pub use ask::{Ask, AskFolder, Questions};
 
 use ask::RawAsk;
+pub use bench::BenchSolve;
+pub use doctor::Doctor;
+pub use export::Export;
 
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     Ask(Box<Ask>),
+    Bench(Box<BenchSolve>),
     Demo(Demo),
     Solve(Box<Solve>),
+    Export(Export),
+    Doctor(Doctor),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +55,8 @@ pub struct Solve {
     pub patch: bool,
     pub image: Option<String>,
     pub sandbox: Option<SandboxKind>,
+    /// US dollars that the run may cost; where it is not set, the settings say.
+    pub max_usd: Option<f64>,
     pub replies: Replies,
     pub json: bool,
     pub config: Option<PathBuf>,
@@ -74,8 +85,11 @@ pub enum Folder {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Error> {
     match Raw::try_parse_from(args)?.command {
         RawCommand::Ask(raw) => raw.with_meaning().map(|ask| Command::Ask(Box::new(ask))),
+        RawCommand::Bench(raw) => raw.with_meaning().map(|bench| Command::Bench(Box::new(bench))),
         RawCommand::Demo(RawDemo { out, json }) => Ok(Command::Demo(Demo { out, json })),
         RawCommand::Solve(raw) => raw.with_meaning().map(|solve| Command::Solve(Box::new(solve))),
+        RawCommand::Export(raw) => Ok(Command::Export(raw.with_meaning())),
+        RawCommand::Doctor(raw) => Ok(Command::Doctor(raw.with_meaning())),
     }
 }
 
@@ -93,6 +107,9 @@ enum RawCommand {
     Demo(RawDemo),
     Ask(Box<RawAsk>),
     Solve(Box<RawSolve>),
+    Export(export::RawExport),
+    Doctor(doctor::RawDoctor),
+    Bench(bench::RawBench),
 }
 
 /// Shows a whole run offline: a small project with a bug and an issue, with replies of a model that were
@@ -165,6 +182,10 @@ struct RawSolve {
     /// Where agents' commands run; `auto` takes Docker where an engine answers, else namespaces
     #[arg(long, value_enum, value_name = "KIND", conflicts_with = "resume")]
     sandbox: Option<SandboxKind>,
+    /// Most US dollars that the run may cost, what a resumed run cost before included; without it the setting
+    /// `limits.run.usd` (10)
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_usd: Option<f64>,
     /// Record the model's replies
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -211,6 +232,7 @@ impl RawSolve {
             patch: !raw.no_patch,
             image: raw.image,
             sandbox: raw.sandbox,
+            max_usd: raw.max_usd,
             replies: Replies { record: raw.record, replay },
             json: raw.json,
             config: raw.config,
@@ -244,6 +266,13 @@ fn folder(
         (Some(_), ..) => Err(usage(
             "--repo, --issue or --issue-file, and --base belong together: give all or none of them",
         )),
+    }
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(usd) if RUN_USD.contains(&usd) => Ok(usd),
+        _ => Err(format!("it must be a number from {} to {}", RUN_USD.start(), RUN_USD.end())),
     }
 }
 
@@ -337,6 +366,20 @@ mod tests {
         insta::assert_snapshot!(told("solve --repo . --issue-file i --knowledge asked"), @"error: invalid value 'asked' for '--knowledge <KIND>'   [possible values: qa, freeq, proposal, none]");
         insta::assert_snapshot!(told("solve --repo . --issue-file i --knowledge none --questions 2"), @"error: --knowledge none asks no questions; leave out --questions");
         insta::assert_snapshot!(told("solve --repo . --issue-file i --questions 9"), @"error: invalid value '9' for '--questions <N>': 9 is not in 0..=8");
+    }
+
+    #[test]
+    fn s_09_a_run_new_or_resumed_can_be_given_its_own_limit_on_money() {
+        assert_eq!(solve("--repo . --issue-file i").max_usd, None);
+        assert_eq!(solve("--repo . --issue-file i --max-usd 0.5").max_usd, Some(0.5));
+        assert_eq!(solve("--resume d --max-usd 2").max_usd, Some(2.0));
+        for wrong in ["0", "-1", "nan", "much", "100000"] {
+            let told = told(&format!("solve --resume d --max-usd={wrong}"));
+            let expected = format!(
+                "error: invalid value '{wrong}' for '--max-usd <USD>': it must be a number from 0.01 to 10000"
+            );
+            assert_eq!(told, expected);
+        }
     }
 
     #[test]

@@ -3,7 +3,10 @@
 
 pub mod args;
 mod ask;
+mod bench;
 mod demo;
+mod doctor;
+mod export;
 mod process;
 pub mod progress;
 mod session;
@@ -29,8 +32,11 @@ pub fn main() -> ExitCode {
     let ended = process::block_on(async {
         match command {
             Command::Ask(ask) => ask::run(*ask).await,
+            Command::Bench(bench) => bench::run(*bench).await,
             Command::Demo(demo) => demo::run(demo).await,
             Command::Solve(solve) => solve::run(*solve).await,
+            Command::Export(export) => export::run(export),
+            Command::Doctor(doctor) => doctor::run(doctor).await,
         }
     });
     match ended.and_then(|ended| ended) {

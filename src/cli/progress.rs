@@ -8,6 +8,7 @@ mod live;
 mod words;
 
 use std::{
+    fs::File,
     io::{self, IsTerminal, Write},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -34,6 +35,11 @@ pub fn on_stderr(redact: Redactor, environment: &Environment) -> Arc<dyn Progres
     } else {
         Arc::new(PlainProgress::new(io::stderr(), words))
     }
+}
+
+/// The same as plain lines, in a file.
+pub fn to_file(file: File, redact: Redactor) -> Arc<dyn Progress> {
+    Arc::new(PlainProgress::new(file, Words::new(redact)))
 }
 
 /// A line an event: no times, no colours, so that logs can be compared and searched.

@@ -13,7 +13,7 @@ use super::{
 };
 
 pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
-    let session = Session::start(solve.config, None)?;
+    let session = Session::start(solve.config, solve.max_usd)?;
     let settings = &session.host.settings;
     let start = match solve.folder {
         args::Folder::Resume { folder, .. } => Start::Resume { folder: session.folder(Some(folder)) },

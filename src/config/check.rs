@@ -16,7 +16,8 @@ pub struct OutOfRange {
 }
 
 const TEMPERATURE: RangeInclusive<f64> = 0.0..=2.0;
-const USD: RangeInclusive<f64> = 0.01..=10_000.0;
+/// US dollars that a run, or one of its agents, may be allowed.
+pub const RUN_USD: RangeInclusive<f64> = 0.01..=10_000.0;
 const DAY: u64 = 86_400;
 
 /// The first value that is out of its range.
@@ -39,6 +40,7 @@ pub fn check(settings: &Settings) -> Result<(), OutOfRange> {
     }
 
     within("method.questions", method.questions, 0..=8)?;
+    within("method.baseline_seconds", method.baseline_seconds, 0..=DAY)?;
     within("method.temperature.questioner", method.temperature.questioner, TEMPERATURE)?;
     within("method.temperature.answerer", method.temperature.answerer, TEMPERATURE)?;
     within("method.temperature.resolver", method.temperature.resolver, TEMPERATURE)?;
@@ -47,7 +49,7 @@ pub fn check(settings: &Settings) -> Result<(), OutOfRange> {
     within("limits.observation_chars", limits.observation_chars, 1_000..=1_000_000)?;
     agent("limits.answerer", &limits.answerer)?;
     agent("limits.resolver", &limits.resolver)?;
-    within("limits.run.usd", limits.run.usd, USD)?;
+    within("limits.run.usd", limits.run.usd, RUN_USD)?;
     within("limits.run.seconds", limits.run.seconds, 1..=7 * DAY)?;
 
     within("sandbox.memory_mib", sandbox.memory_mib, 128..=1 << 20)?;
@@ -65,7 +67,7 @@ pub fn check(settings: &Settings) -> Result<(), OutOfRange> {
 
 fn agent(section: &str, limits: &AgentLimits) -> Result<(), OutOfRange> {
     within(&format!("{section}.steps"), limits.steps, 1..=100_000)?;
-    within(&format!("{section}.usd"), limits.usd, USD)?;
+    within(&format!("{section}.usd"), limits.usd, RUN_USD)?;
     within(&format!("{section}.seconds"), limits.seconds, 1..=DAY)?;
     within(&format!("{section}.command_seconds"), limits.command_seconds, 1..=DAY)?;
     within(&format!("{section}.tokens"), limits.tokens, 1_000..=1_000_000_000_000)

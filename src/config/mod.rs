@@ -14,6 +14,7 @@ mod load;
 mod model;
 mod settings;
 
+pub use check::RUN_USD;
 pub use error::ConfigError;
 pub use load::{Environment, Loaded, load};
 pub use model::{ModelOverride, ModelSection, Protocol, Role, RoleModel};

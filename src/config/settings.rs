@@ -24,12 +24,14 @@ pub struct Settings {
 pub struct MethodSection {
     /// Questions asked before a repair, from 0 to 8; 0 repairs without knowledge.
     pub questions: u32,
+    /// Seconds that the project's tests may take before any change; 0 does not run them.
+    pub baseline_seconds: u64,
     pub temperature: Temperatures,
 }
 
 impl Default for MethodSection {
     fn default() -> Self {
-        Self { questions: 2, temperature: Temperatures::default() }
+        Self { questions: 2, baseline_seconds: 120, temperature: Temperatures::default() }
     }
 }
 

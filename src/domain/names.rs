@@ -312,6 +312,11 @@ impl AgentName {
         Self("probe".into())
     }
 
+    /// Runs the tests before any change.
+    pub fn baseline() -> Self {
+        Self("baseline".into())
+    }
+
     pub fn resolver() -> Self {
         Self("resolver".into())
     }

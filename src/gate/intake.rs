@@ -1,7 +1,13 @@
 //! What a run takes in: an issue within limits (S-07), cleaned of what people do not see (S-05), and fenced
-//! off wherever a model reads it (S-06).
+//! off wherever a model reads it (S-06); and what the project tells its contributors (S-08).
+
+mod instructions;
 
 use serde::{Deserialize, Serialize};
+
+pub use instructions::{
+    INSTRUCTION_FILES, Instructions, MAX_INSTRUCTION_BYTES, NotRead, admit_instructions, may_read,
+};
 
 use super::sanitize::{Removed, is_invisible, sanitize};
 use crate::domain::{Issue, IssueNumber};

@@ -39,7 +39,9 @@ pub async fn checkpoint<T: Serialize + DeserializeOwned>(
     // Mirror and sandboxes were made before the first stage could begin: they are part of it.
     let started = if stages.is_empty() { context.started } else { services.clock.monotonic() };
     let (agents, result) = work.await;
-    let seconds = (services.clock.monotonic() - started).as_secs_f64();
+    let elapsed = (services.clock.monotonic() - started).as_secs_f64();
+    // An agent that went on counts the turns of earlier processes; so does its stage.
+    let seconds = agents.iter().map(|agent| agent.account.seconds).fold(elapsed, f64::max);
     let report = StageReport { name: name.to_owned(), seconds, agents };
     let stored = match result {
         Ok(output) => {

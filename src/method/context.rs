@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::{
-        Agent, AgentError, Exit, Finished, Limits, Services, Unpaid, harvest::Harvester, ledger::Cap, paid,
-        prompt, shell::Shell, workbench::Workbench,
+        Agent, AgentError, Exit, Finished, Limits, Services, Stop, Unpaid, harvest::Harvester, ledger::Cap,
+        paid, prompt, shell::Shell, workbench::Workbench,
     },
     domain::{Account, AgentName, Issue, Money, RunId},
     gate::{
@@ -16,6 +16,7 @@ use crate::{
         secrets::Scanner,
     },
     method::{
+        baseline::Baseline,
         facts::Facts,
         ports::{
             Access, ChatModel, ChatReply, ChatRequest, CommandLimits, Message, ModelError, OverBudget,
@@ -36,6 +37,8 @@ pub struct Settings {
     pub format_errors: u32,
     /// Most characters of a command's output that a model is shown.
     pub observation_chars: usize,
+    /// Most time that the tests may take before any change; zero does not run them.
+    pub baseline: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,7 +102,7 @@ pub struct RunContext {
     pub started: Duration,
     /// What the history that agents see holds, in a clause.
     pub history: String,
-    /// Facts about the environment, as agents read them; empty where no sandbox was opened.
+    /// Facts about the environment and the project's notes, as agents read them; empty where no sandbox was opened.
     pub environment: String,
     /// See [`ChatRequest::volatile`]: the fence and the environment.
     pub volatile: Vec<String>,
@@ -155,10 +158,17 @@ impl RunContext {
         }
     }
 
-    /// Takes the facts in that every agent is told.
-    pub fn set_environment(&mut self, facts: &Facts) {
-        self.environment = facts.render(self.tree.commit(), self.settings.observation_chars);
-        self.volatile = vec![self.environment.clone(), self.fence.as_str().to_owned()];
+    /// Takes the facts in that every agent is told, and what came of the tests before any change for the one
+    /// that is told it.
+    pub fn set_environment(&mut self, facts: &Facts, baseline: Option<&Baseline>) {
+        let baseline = baseline.map(|baseline| baseline.render(&self.fence));
+        let chars = self.settings.observation_chars;
+        let environment = facts.render(self.tree.commit(), chars, baseline.as_deref());
+        let instructions = facts.render_instructions(&self.fence);
+        let parts = [environment.as_str(), &instructions];
+        self.environment = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
+        // The project's notes are part of the commit, as the issue is of the run: equal wherever it is run.
+        self.volatile = vec![environment, self.fence.as_str().to_owned()];
     }
 
     /// Counts in the ledger what an agent of an earlier process used.
@@ -166,15 +176,16 @@ impl RunContext {
         self.services.budget.restore(agent, report.account.usd, report.account.tokens);
     }
 
-    /// One model call under the ledger, given up when the run is cancelled.
+    /// One model call under the ledger, given up when the run is cancelled or its time is over.
     pub async fn paid(&self, model: &dyn ChatModel, request: &ChatRequest) -> Result<ChatReply, RunError> {
         tokio::select! {
             biased;
-            () = self.services.cancel.cancelled() => Err(RunError::Cancelled),
+            // A reply that is there is paid, and taken.
             reply = paid(&self.services, model, request) => reply.map_err(|unpaid| match unpaid {
                 Unpaid::Model(error) => error.into(),
                 Unpaid::OverBudget(over) => RunError::OverBudget(over),
             }),
+            stop = self.services.stop() => Err(stop.into()),
         }
     }
 }
@@ -197,6 +208,11 @@ pub enum RunError {
     NoQuestions { tries: u32, problem: String },
     #[error("the budget ended before the first question: {0}. Raise `[limits.run] usd`")]
     OverBudget(OverBudget),
+    #[error(
+        "the run's time was used up before it came to an end, that of earlier processes included. Raise \
+         `[limits.run] seconds`, then go on with --resume"
+    )]
+    TimeUp,
     #[error("cancelled")]
     Cancelled,
 }
@@ -216,7 +232,17 @@ impl RunError {
             Self::Store(_) => "run_state",
             Self::NoQuestions { .. } => "no_questions",
             Self::OverBudget(_) => "over_budget",
+            Self::TimeUp => "time_limit",
             Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<Stop> for RunError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Cancelled => Self::Cancelled,
+            Stop::TimeUp => Self::TimeUp,
         }
     }
 }
@@ -247,7 +273,7 @@ pub struct AgentReport {
     pub name: String,
     pub exit: String,
     pub account: Account,
-    /// What providers made us change.
+    /// What providers made us change, and which limit was reached.
     pub notes: Vec<String>,
 }
 

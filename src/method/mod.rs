@@ -6,10 +6,12 @@
 //! [`run::run`] reads like the paper's Figure 1. Everything outside is reached through [`ports`].
 
 pub mod answerer;
+pub mod baseline;
 pub mod checkpoint;
 pub mod context;
 pub mod evidence;
 pub mod facts;
+pub mod instructions;
 pub mod knowledge;
 pub mod ports;
 pub mod prose;

@@ -13,6 +13,10 @@ tell() { # name, then its version command
         printf '%s\t\n' "$name"
     fi
 }
+sh=$(readlink -f "$(command -v sh)")
+printf 'bash\t%s (sh is %s)\n' "${BASH_VERSION%%(*}" "${sh##*/}"
+printf 'locale\t%s\n' "${LC_ALL:-${LC_CTYPE:-${LANG:-C}}}"
+[[ -d /node_modules ]] && printf 'packages in /node_modules\tyes\n'
 tell git git --version
 tell rg rg --version
 for name in python python3 node npm ruby perl php java gcc clang rustc cargo make cmake; do tell "$name" "$name" --version; done

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::{
     agent::{Exit, prompt},
-    domain::{Account, AgentName, Category, Money, Question},
+    domain::{AgentName, Category, Question},
     method::{
         context::{AgentReport, RunContext, RunError},
-        ports::{ChatRequest, Ended, Event, Message, Opening, Turn},
+        ports::{ChatReply, ChatRequest, Ended, Event, Message, Opening, Turn},
     },
 };
 
@@ -120,6 +120,7 @@ pub async fn ask(context: &RunContext, template: Template) -> Ended<Vec<Question
         Err(RunError::Cancelled) => Exit::Cancelled,
         Err(RunError::NoQuestions { .. }) => Exit::FormatErrors,
         Err(RunError::OverBudget(_)) => Exit::CostLimit,
+        Err(RunError::TimeUp) => Exit::TimeLimit,
         Err(_) => Exit::Failed,
     };
     report.exit = exit.as_str().into();
@@ -222,24 +223,13 @@ async fn call(
     services.progress.report(Event::AgentThinks { agent: agent.clone(), step });
     let started = services.clock.monotonic();
     let reply = context.paid(&**model, &request).await?;
-    report.add_notes(reply.notes);
     // No tool was offered, so nobody can answer a call: what it says is taken for the reply.
-    let content = reply.text.or_else(|| reply.calls.into_iter().next().map(|call| call.arguments));
-    Ok(Turn {
-        turn: step,
-        messages: vec![Message::Assistant { content, tool_calls: Vec::new() }],
-        finish: reply.finish,
-        observed: Vec::new(),
-        account: Account {
-            steps: 1,
-            seconds: (services.clock.monotonic() - started).as_secs_f64(),
-            usd: model.price().map_or(Money::ZERO, |p| p.of(reply.tokens)),
-            tokens: reply.tokens,
-        },
-        format_error: None,
-        submission: None,
-        at: services.clock.now(),
-    })
+    let text = reply.text.clone().or_else(|| reply.calls.first().map(|call| call.arguments.clone()));
+    let reply = ChatReply { text, calls: Vec::new(), ..reply };
+    let mut turn = Turn::of_reply(step, &reply, model.price(), services.clock.now());
+    turn.account.seconds = (services.clock.monotonic() - started).as_secs_f64();
+    report.add_notes(reply.notes);
+    Ok(turn)
 }
 
 /// The valid questions of a reply, at most `count`, and everything that is wrong with it.

@@ -2,15 +2,21 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use futures_util::{
+    FutureExt,
+    future::{Either, ready, select},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     domain::{AgentName, Knowledge, LeftOut, Patch, RepoPath, TreeChanges},
     gate::shown,
     method::{
+        baseline,
         checkpoint::checkpoint,
         context::{RunContext, RunError, StageReport},
         facts::{self, Facts},
+        instructions,
         ports::{Access, Ended, KnowledgeSource, Resolver, SourceError},
         resolver::{Resolution, TestReport},
     },
@@ -46,6 +52,8 @@ pub struct RunReport {
     pub knowledge: Option<Knowledge>,
     pub resolved: Option<Resolved>,
     pub stages: Vec<StageReport>,
+    /// What people should know of how the stages went.
+    pub notes: Vec<String>,
     pub error: Option<RunError>,
 }
 
@@ -65,23 +73,33 @@ async fn stages(
     let facts =
         checkpoint(context, "prepare", &mut report.stages, async { (Vec::new(), prepare(context).await) })
             .await?;
-    context.set_environment(&facts);
+    report.notes.clone_from(&facts.notes);
+    context.set_environment(&facts, None);
+    let context = &*context;
 
-    let knowledge = strategy.knowledge.acquire(context, &mut report.stages).await?;
+    let Some(resolver) = &strategy.resolver else {
+        report.knowledge = Some(strategy.knowledge.acquire(context, &mut report.stages).await?);
+        return Ok(());
+    };
+    // The tests are tried meanwhile. Should knowledge be there first, the rest of the wait is the Resolver's time.
+    let acquire = strategy.knowledge.acquire(context, &mut report.stages);
+    let (knowledge, baseline) = match select(acquire, baseline::measure(context, &facts).boxed()).await {
+        Either::Left((knowledge, measuring)) => (knowledge?, measuring),
+        Either::Right((baseline, acquire)) => (acquire.await?, ready(baseline).boxed()),
+    };
     let knowledge = report.knowledge.insert(knowledge);
-
-    if let Some(resolver) = &strategy.resolver {
-        let resolved = checkpoint(context, "resolve", &mut report.stages, async {
-            let Ended { report, result } = resolver.resolve(context, knowledge).await;
-            let resolved = match result {
-                Ok(resolution) => build(context, resolution).await,
-                Err(error) => Err(error),
-            };
-            (vec![report], resolved)
-        })
-        .await?;
-        report.resolved = Some(resolved);
-    }
+    let resolved = checkpoint(context, "resolve", &mut report.stages, async {
+        let mut context = context.clone();
+        context.set_environment(&facts, baseline.await.as_ref());
+        let Ended { report, result } = resolver.resolve(&context, knowledge).await;
+        let resolved = match result {
+            Ok(resolution) => build(&context, resolution).await,
+            Err(error) => Err(error),
+        };
+        (vec![report], resolved)
+    })
+    .await?;
+    report.resolved = Some(resolved);
     Ok(())
 }
 
@@ -92,20 +110,24 @@ async fn prepare(context: &RunContext) -> Result<Facts, RunError> {
     let unchanged = TreeChanges::default();
     let sandbox = tokio::select! {
         biased;
-        () = context.services.cancel.cancelled() => return Err(RunError::Cancelled),
+        stop = context.services.stop() => return Err(stop.into()),
         opened = context.sandboxes.open(&probe, Access::ReadOnly, &unchanged) => opened?,
     };
     let probed = facts::probe_tools(&*sandbox).await;
     sandbox.close().await;
     let (tools, absent) = probed?;
+    let instructions::Found { instructions, notes } = instructions::find(&*context.tree, &entries).await?;
+    let test_command = facts::test_command(&entries).map(|command| facts::with_python(command, &absent));
     Ok(Facts {
         files: entries.len(),
         languages: facts::languages(&entries),
         tools,
         absent,
-        test_command: facts::test_command(&entries),
+        test_command,
         history: context.history.clone(),
         posture: context.sandboxes.facts(),
+        instructions,
+        notes,
     })
 }
 

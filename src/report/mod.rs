@@ -6,7 +6,9 @@
 //! - What was not verified is never shown as if it were, and what was left out is said.
 
 mod answers;
+mod bench;
 mod comment;
+pub mod doctor;
 mod fit;
 #[cfg(test)]
 mod fixture_tests;
@@ -20,6 +22,11 @@ mod terminal;
 mod words;
 
 pub use answers::answers;
+pub use bench::{
+    ArmFigures, BenchFigures, CitationFigures, InstanceFigures, MeanTokens, OVER_BUDGET, RunFigures, Spread,
+    StageFigures, Transitions, bench_begins, bench_over_budget, bench_table, run_elsewhere, run_ended,
+    run_not_started, run_scored, run_started, run_unscored,
+};
 pub use comment::{CommentInput, comment};
 pub use pull_request::{PullRequestInput, pull_request};
 pub use terminal::{DemoInput, Left, demo, ending, recorded_with};

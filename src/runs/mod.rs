@@ -9,6 +9,8 @@
 
 mod active;
 mod asked;
+mod doctor;
+mod earlier;
 mod inputs;
 mod issue;
 mod parts;
@@ -22,7 +24,7 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{Services, harvest::Harvester},
+    agent::{Services, Stop, harvest::Harvester},
     config::{ConfigError, Environment, Settings},
     domain::{Issue, Knowledge, RepoId, RunId},
     gate::{harvest::HarvestLimits, intake::FenceId, questions::AdmittedQuestion, secrets::Scanner},
@@ -45,6 +47,7 @@ use crate::{
 };
 
 pub use asked::{questions_from_file, questions_from_stdin};
+pub use doctor::{Checkup, examine};
 pub use inputs::{
     AnswererKind, Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start,
 };
@@ -116,6 +119,15 @@ impl From<ConfigError> for StartError {
 impl From<RunError> for StartError {
     fn from(error: RunError) -> Self {
         Self::failed(error.class(), error)
+    }
+}
+
+impl From<Stop> for StartError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Cancelled => Self::Cancelled,
+            Stop::TimeUp => RunError::TimeUp.into(),
+        }
     }
 }
 
@@ -249,9 +261,11 @@ impl Begun {
         let redact = redactor(self.scanner.clone());
         let models = parts::record_models(self.models.clone(), &self.roles, &self.replies, host, &redact)?;
         let started = host.clock.monotonic();
+        let budget = Arc::new(settings::ledger(&host.settings));
+        let services = self.services(budget.clone(), started, earlier::time_used(&self.folder).await?);
         let (inputs, tree) = tokio::select! {
             biased;
-            () = host.cancel.cancelled() => return Err(StartError::Cancelled),
+            stop = services.stop() => return Err(stop.into()),
             both = self.inputs(task, folders) => both?,
         };
         let admitted = issue::admitted(&inputs.issue)?;
@@ -260,8 +274,7 @@ impl Begun {
         notes.extend(admitted.notices.clone());
         notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
         notes.extend(asked::notices(&asked));
-        let budget = Arc::new(settings::ledger(&host.settings));
-        let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders).await {
+        let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders, &services).await {
             Ok(Prepared { sandboxes, harvester, history, notes: of_sandboxes }) => {
                 notes.extend(of_sandboxes);
                 for text in &notes {
@@ -284,7 +297,7 @@ impl Begun {
                     sandboxes,
                     harvester: Arc::new(harvester),
                     scanner: self.scanner.clone(),
-                    services: self.services(budget.clone(), started),
+                    services,
                     history,
                     environment: String::new(),
                     volatile: Vec::new(),
@@ -345,11 +358,12 @@ impl Begun {
         inputs: &Inputs,
         tree: Arc<dyn SourceTree>,
         folders: &Folders,
+        services: &Services,
     ) -> Result<Prepared, RunError> {
         let host = &self.host;
         let (history, harvester) = tokio::select! {
             biased;
-            () = host.cancel.cancelled() => return Err(RunError::Cancelled),
+            stop = services.stop() => return Err(stop.into()),
             gathered = gather(tree.clone(), folders, host) => gathered?,
         };
         host.say(preparing::STARTING_SANDBOXES);
@@ -360,15 +374,17 @@ impl Begun {
         Ok(Prepared { sandboxes, harvester, history: fact, notes })
     }
 
-    fn services(&self, budget: Arc<dyn Budget>, started: Duration) -> Services {
+    /// `used` is the time that earlier processes took.
+    fn services(&self, budget: Arc<dyn Budget>, started: Duration, used: Duration) -> Services {
         let host = &self.host;
+        let time = Duration::from_secs(host.settings.limits.run.seconds);
         Services {
             store: Arc::new(self.folder.clone()),
             budget,
             progress: host.progress.clone(),
             clock: host.clock.clone(),
             cancel: host.cancel.clone(),
-            deadline: started + Duration::from_secs(host.settings.limits.run.seconds),
+            deadline: started + time.saturating_sub(used),
         }
     }
 

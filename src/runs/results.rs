@@ -86,6 +86,7 @@ pub fn finish(
     let Inputs { request, issue, .. } = frame.inputs;
     let knowledge = report.knowledge.as_ref().filter(|k| !k.is_empty());
     let mut notes = frame.notes;
+    notes.extend(report.notes.iter().cloned());
     for agent in report.stages.iter().flat_map(|stage| &stage.agents) {
         notes.extend(agent.notes.iter().map(|note| format!("{}: {note}", agent.name)));
     }

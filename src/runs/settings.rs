@@ -52,6 +52,7 @@ pub fn method_settings(settings: &Settings, models: &RoleModels, questions: usiz
         resolver: agent_settings(&limits.resolver, &models.resolver),
         format_errors: limits.format_errors,
         observation_chars: limits.observation_chars,
+        baseline: Duration::from_secs(settings.method.baseline_seconds),
     }
 }
 

@@ -21,6 +21,7 @@
 
 mod atomic;
 mod delta;
+mod export;
 mod files;
 mod output;
 mod redact;
@@ -28,6 +29,8 @@ mod run_json;
 mod trajectory;
 mod trees;
 
+pub use atomic::write as write_atomically;
+pub use export::export_trajectories;
 pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results};
 pub use redact::Redactor;

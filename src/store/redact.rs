@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::method::ports::{Message, Opening, ToolCall, Turn};
+use crate::method::ports::{Compaction, Message, Opening, ToolCall, Turn};
 
 /// Returns the text with every secret in it replaced.
 pub type Redactor = Arc<dyn Fn(&str) -> String + Send + Sync>;
@@ -17,6 +17,10 @@ pub fn turn(turn: &Turn, redact: &Redactor) -> Turn {
     Turn {
         messages: messages(&turn.messages, redact),
         submission: turn.submission.as_ref().map(|submission| value(submission, redact)),
+        compaction: turn
+            .compaction
+            .as_ref()
+            .map(|made| Compaction { summary: redact(&made.summary), ..made.clone() }),
         ..turn.clone() // counts and names of this program's own
     }
 }
@@ -99,9 +103,10 @@ mod tests {
         ]);
         full.submission =
             Some(json!({"answer": "hunter2", "gaps": ["hunter2"], "deep": {"n": 1, "s": "hunter2"}}));
+        full.compaction = Some(Compaction { keep_from: 1, summary: "hunter2".into() });
         let line = serde_json::to_string(&turn(&full, &redact)).unwrap();
         assert!(!line.contains("hunter2"), "{line}");
-        assert_eq!(line.matches("[redacted]").count(), 11, "{line}");
+        assert_eq!(line.matches("[redacted]").count(), 12, "{line}");
         let back: Turn = serde_json::from_str(&line).unwrap();
         assert_eq!(back.messages.len(), 4);
 

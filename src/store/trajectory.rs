@@ -27,7 +27,23 @@ pub struct Trajectory {
 impl Trajectory {
     /// `None` where there is no such file yet.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
-        let file = match OpenOptions::new().read(true).append(true).open(path) {
+        let Some((found, length)) = Self::open(path, OpenOptions::new().read(true).append(true))? else {
+            return Ok(None);
+        };
+        if found.end() < length {
+            found.file.set_len(found.end()).map_err(|error| found.failed("cut back", &error))?;
+        }
+        Ok(Some(found))
+    }
+
+    /// Opens a file to read it only: another process may be writing to it. `None` where there is no such file.
+    pub fn look(path: &Path) -> Result<Option<Self>, StoreError> {
+        Ok(Self::open(path, OpenOptions::new().read(true))?.map(|(found, _)| found))
+    }
+
+    /// The file's whole lines, and its length with what stands behind them.
+    fn open(path: &Path, options: &OpenOptions) -> Result<Option<(Self, u64)>, StoreError> {
+        let file = match options.open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(file_error(path, format!("cannot be opened: {error}"))),
@@ -41,10 +57,7 @@ impl Trajectory {
             .filter(|(_, byte)| **byte == b'\n')
             .map(|(at, _)| at as u64 + 1)
             .collect();
-        if found.end() < length {
-            found.file.set_len(found.end()).map_err(|error| found.failed("cut back", &error))?;
-        }
-        Ok(Some(found))
+        Ok(Some((found, length)))
     }
 
     /// A new file with its opening.

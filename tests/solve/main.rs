@@ -6,11 +6,15 @@ mod engine_proxy;
 mod script;
 
 mod ask;
+mod baseline;
+mod bench;
+mod doctor;
 mod endpoint;
 mod evidence;
 mod hostile_agent;
 mod hostile_repo;
 mod inputs;
+mod instructions;
 mod limits;
 mod project;
 mod questioner;

@@ -204,7 +204,7 @@ async fn r_ex_7_a_used_up_sandbox_is_told_to_the_agent_which_can_still_submit() 
     let bench = Arc::new(bench);
     let shell = Shell { bench: bench.clone(), limits: LIMITS, output_chars: 100 };
     for command in ["edit", USE_UP, USE_UP] {
-        let context = CallContext { turn: 1, earlier_calls: 0 };
+        let context = CallContext { turn: 1, earlier_calls: 0, time_left: Duration::MAX };
         let called = shell.call(json!({ "command": command }), context).await.unwrap();
         let ToolOutcome::Observation(seen) = called else { panic!("{command}: no observation") };
         assert_eq!(seen.contains("used up its 2000 commands"), command == USE_UP, "{seen}");

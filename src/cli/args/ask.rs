@@ -10,7 +10,7 @@ use crate::{
     runs::{AnswererKind, IssueSource, Replay, ReplaySource, Replies},
 };
 
-use super::{issue_source, usage_of};
+use super::{dollars, issue_source, usage_of};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
@@ -119,7 +119,8 @@ pub(super) struct RawAsk {
     /// Where agents' commands run; `auto` takes Docker where an engine answers, else namespaces
     #[arg(long, value_enum, value_name = "KIND", conflicts_with = "resume")]
     sandbox: Option<SandboxKind>,
-    /// Most US dollars that the run may cost; without it the setting `limits.run.usd`
+    /// Most US dollars that the run may cost, what a resumed run cost before included; without it the setting
+    /// `limits.run.usd`
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_usd: Option<f64>,
     /// Record the model's replies
@@ -190,12 +191,6 @@ fn questions(given: Vec<String>, file: Option<PathBuf>) -> Option<Questions> {
         ([dash], None) if dash == "-" => Some(Questions::Stdin),
         (_, None) => Some(Questions::Given(given)),
     }
-}
-
-/// The range is that of the setting.
-fn dollars(text: &str) -> Result<f64, String> {
-    let amount = text.parse().ok().filter(|amount| (0.01..=10_000.0).contains(amount));
-    amount.ok_or_else(|| "it must be a number of dollars from 0.01 to 10000".to_owned())
 }
 
 #[cfg(test)]

@@ -11,6 +11,32 @@ pub enum OverBudget {
     Run,
 }
 
+/// What an agent may still spend, calls under way taken off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Left {
+    /// Of the agent's own limit.
+    pub agent: Money,
+    /// Of the run's.
+    pub run: Money,
+    /// Where the price is unknown.
+    pub tokens: u64,
+    /// The smallest part of any of these limits that is left, from 0 to 1.
+    pub share: f64,
+}
+
+impl Left {
+    /// Whether it suffices; `tokens` stands in for money where that is zero.
+    pub fn covers(&self, usd: Money, tokens: u64) -> Result<(), OverBudget> {
+        if usd > self.agent || usd == Money::ZERO && tokens > self.tokens {
+            Err(OverBudget::Agent)
+        } else if usd > self.run {
+            Err(OverBudget::Run)
+        } else {
+            Ok(())
+        }
+    }
+}
+
 /// The one ledger of a run. A call's worst case is reserved before it and settled after, so that all
 /// agents together overshoot by no more than one call.
 pub trait Budget: Send + Sync {
@@ -21,6 +47,7 @@ pub trait Budget: Send + Sync {
     /// Counts what an earlier process of this run spent.
     fn restore(&self, agent: &AgentName, used: Money, tokens: Tokens);
     fn spent(&self) -> Money;
+    fn left(&self, agent: &AgentName) -> Left;
 }
 
 /// A promise to [`Budget::settle`].

@@ -4,15 +4,18 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Finish, Message, ToolSpec};
-use crate::domain::{Account, AgentName, TreeChanges};
+use super::{ChatReply, Finish, Message, ToolSpec};
+use crate::domain::{Account, AgentName, Money, Price, TreeChanges};
 
 /// One complete turn of an agent: a line of its trajectory. `reply` and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// From 1.
     pub turn: u32,
-    /// What this turn appended to the conversation: the reply, then observations or an error message.
+    /// What this turn appended to the conversation: the reply, then observations or an error message. In front of
+    /// the reply of a last call stands what the agent was told. Only a compaction has none; that the key is absent
+    /// then makes readers stop that do not know of compactions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
     pub finish: Finish,
     /// Tools whose calls were run and answered with an observation, in order.
@@ -24,8 +27,56 @@ pub struct Turn {
     /// Set on the last turn of an agent that submitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission: Option<Value>,
+    /// Set on a turn that shortened the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<Compaction>,
     /// UTC.
     pub at: jiff::Timestamp,
+}
+
+impl Turn {
+    /// A turn that has its reply and nothing that came of it; it has taken no time yet.
+    pub fn of_reply(turn: u32, reply: &ChatReply, price: Option<Price>, at: jiff::Timestamp) -> Self {
+        let usd = price.map_or(Money::ZERO, |price| price.of(reply.tokens));
+        Self {
+            turn,
+            messages: vec![Message::Assistant {
+                content: reply.text.clone(),
+                tool_calls: reply.calls.clone(),
+            }],
+            finish: reply.finish,
+            observed: Vec::new(),
+            account: Account { steps: 1, seconds: 0.0, usd, tokens: reply.tokens },
+            format_error: None,
+            submission: None,
+            compaction: None,
+            at,
+        }
+    }
+
+    /// A turn that shortens the conversation.
+    pub fn of_compaction(turn: u32, compaction: Compaction, account: Account, at: jiff::Timestamp) -> Self {
+        Self {
+            turn,
+            messages: Vec::new(),
+            finish: Finish::Stop,
+            observed: Vec::new(),
+            account,
+            format_error: None,
+            submission: None,
+            compaction: Some(compaction),
+            at,
+        }
+    }
+}
+
+/// How a conversation was shortened. All turns stay stored; the model no longer reads those before `keep_from`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// The first turn that is kept; this one's own number where none is.
+    pub keep_from: u32,
+    /// The message that stands between the opening and the kept turns, in the place of everything that was there.
+    pub summary: String,
 }
 
 /// What an agent was started with: the first line of its trajectory.

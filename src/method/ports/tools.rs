@@ -1,5 +1,7 @@
 //! What agents can call.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -12,6 +14,8 @@ pub struct CallContext {
     pub turn: u32,
     /// Calls of the same tool that were answered with an observation, earlier in this conversation.
     pub earlier_calls: u32,
+    /// What the agent has left of its time: what the tool starts must have ended by then.
+    pub time_left: Duration,
 }
 
 /// What came of a tool call.

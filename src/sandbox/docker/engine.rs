@@ -117,6 +117,17 @@ impl Engine {
         within(&self.address, what, patience, call).await
     }
 
+    /// Which engine this is, for people.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unavailable`] when it does not answer.
+    pub async fn describe(&self) -> Result<String, SandboxError> {
+        let info = self.info().await?;
+        let version = info.server_version.as_deref().unwrap_or("of an unknown version");
+        let cgroups = info.cgroup_version.map(|version| format!(", cgroups {version}")).unwrap_or_default();
+        Ok(format!("Docker {version} at {}{cgroups}", self.address))
+    }
+
     pub(super) async fn info(&self) -> Answer<SystemInfo> {
         self.call("describe itself", LOOK_UP, self.docker.info()).await
     }
