@@ -24,6 +24,7 @@ mod delta;
 mod files;
 mod output;
 mod redact;
+mod regular;
 mod run_json;
 mod trajectory;
 mod trees;
@@ -31,6 +32,7 @@ mod trees;
 pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results};
 pub use redact::Redactor;
+pub use regular::open_regular;
 pub use run_json::{
     AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, RunSummary, StageSummary, Strategy, Usage,
 };

@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::method::ports::{Opening, StoreError, Turn};
 
-use super::file_error;
+use super::{file_error, open_regular};
 
 /// An open trajectory file.
 pub struct Trajectory {
@@ -27,7 +27,7 @@ pub struct Trajectory {
 impl Trajectory {
     /// `None` where there is no such file yet.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
-        let file = match OpenOptions::new().read(true).append(true).open(path) {
+        let file = match open_regular(path, OpenOptions::new().read(true).append(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(file_error(path, format!("cannot be opened: {error}"))),

@@ -15,8 +15,24 @@ async fn an_overflow_shortens_the_conversation_and_the_agent_goes_on() {
     let seen = world.run(&acts(&[Overflow, Say("I read two files."), Bash("echo five"), Submit])).await;
     assert_eq!(seen.finished.exit, Exit::Submitted);
     // The fifth call overflows, the sixth asks for the summary, the seventh goes on.
-    insta::assert_snapshot!(told(&seen.asked[5]).join("\n"), @"");
-    insta::assert_snapshot!(told(&seen.asked[6]).join("\n"), @"");
+    insta::assert_snapshot!(told(&seen.asked[5]).join("\n"), @r#"
+    system: system
+    user: task
+    assistant calls {"command":"echo one"}
+    tool: [exit code 0]
+    assistant calls {"command":"print 3000"}
+    tool: [exit code 0]
+    assistant calls {"command":"print 3000"}
+    tool: [exit code 0]
+    user: [This conversation no longer fits into what you ca
+    "#);
+    insta::assert_snapshot!(told(&seen.asked[6]).join("\n"), @r#"
+    system: system
+    user: task
+    user: [The conversation was shortened here: it had grown
+    assistant calls {"command":"echo four"}
+    tool: [exit code 0]
+    "#);
     assert!(text(&seen.asked[6].messages[2]).ends_with("I read two files."));
     // Nothing is lost on the disk, and the summary is paid.
     let numbers: Vec<(u32, usize)> = seen.turns.iter().map(|turn| (turn.turn, turn.messages.len())).collect();
@@ -77,7 +93,17 @@ async fn without_a_summary_the_commands_are_listed() {
     for failing in [Overflow, Refuse, Say("  ")] {
         let seen = World::new(Access::ReadWrite).run(&acts(&[Overflow, failing, Submit])).await;
         assert_eq!(seen.finished.exit, Exit::Submitted);
-        insta::assert_snapshot!(text(&seen.asked[6].messages[2]), @"");
+        let summary = text(&seen.asked[6].messages[2]).to_owned();
+        assert_eq!(
+            summary.lines().collect::<Vec<_>>(),
+            [
+                "[The conversation was shortened here: it had grown too long.]",
+                "No summary could be made. The commands that you had run, and how they ended:",
+                "- [exit code 0]: echo one",
+                "- [exit code 0]: print 3000",
+                "- [exit code 0]: print 3000",
+            ]
+        );
     }
 }
 

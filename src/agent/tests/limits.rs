@@ -63,7 +63,7 @@ async fn s_09_money_is_kept_for_the_last_call() {
 async fn s_09_where_no_price_is_known_tokens_end_it_politely_too() {
     let mut world = World::new(Access::ReadOnly);
     world.cap.tokens = 25_000;
-    let seen = world.run(&[Bash("print 9000"), Bash("print 9000"), Bash("print 9000"), Submit]).await;
+    let seen = world.run(&[Bash("print 9000"), Bash("print 9000"), Submit]).await;
     assert_eq!(seen.finished.exit, Exit::Submitted);
     assert!(last_text(&seen).contains("tokens where no price is known"), "{}", last_text(&seen));
     assert!(seen.finished.account.tokens.total() <= 25_000);
