@@ -346,14 +346,13 @@ impl Agent {
         let time_left = self.end(services, talk).saturating_sub(services.clock.monotonic());
         let steps = talk.account.steps + turn.account.steps;
         let left = services.budget.left(&self.name);
-        if self.limits.nearly_over(steps, time_left) || money_nearly_over(&left, worst, self.model.price()) {
-            match turn.messages.last_mut() {
-                Some(Message::User { content } | Message::Tool { content, .. }) => {
-                    content.push_str("\n\n");
-                    content.push_str(&warning());
-                }
-                _ => {}
-            }
+        let near =
+            self.limits.nearly_over(steps, time_left) || money_nearly_over(&left, worst, self.model.price());
+        if near
+            && let Some(Message::User { content } | Message::Tool { content, .. }) = turn.messages.last_mut()
+        {
+            content.push_str("\n\n");
+            content.push_str(&warning());
         }
     }
 }

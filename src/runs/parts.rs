@@ -166,10 +166,9 @@ pub async fn open_sandboxes(
         Ok(engine) => engine,
         Err(why_none) => {
             let sandboxes = start_namespaces(settings, run, tree, history, folders).await?;
-            return Ok((
-                Arc::new(sandboxes),
-                vec![format!("{why_none} Fit for your own repositories only.")],
-            ));
+            let mut notes = vec![format!("{why_none} Fit for your own repositories only.")];
+            notes.extend(sandboxes.notes());
+            return Ok((Arc::new(sandboxes), notes));
         }
     };
     let image = request.image.clone().unwrap_or_else(|| settings.image.clone());
