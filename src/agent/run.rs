@@ -244,12 +244,13 @@ impl Agent {
     }
 
     fn begin_turn(&self, reply: &ChatReply, step: u32, services: &Services) -> Turn {
-        let usd = self.model.price().map_or(Money::ZERO, |p| p.of(reply.tokens));
+        let usd = self.model.price().map_or(Money::ZERO, |price| reply.cost(price));
         Turn {
             turn: step,
             messages: vec![Message::Assistant {
                 content: reply.text.clone(),
                 tool_calls: reply.calls.clone(),
+                provider: reply.provider.clone(),
             }],
             finish: reply.finish,
             observed: Vec::new(),
@@ -273,6 +274,12 @@ impl Agent {
             turn.format_error = Some("truncated".into());
             let error =
                 prompt::render("agent/truncated.md", context! { max_tokens => self.limits.reply_tokens });
+            answer_all(turn, &reply.calls, &error);
+            return Ok(());
+        }
+        if let Some(problem) = &reply.unreadable {
+            turn.format_error = Some("malformed_call".into());
+            let error = prompt::render("tools/text_mode_unreadable.md", context! { problem });
             answer_all(turn, &reply.calls, &error);
             return Ok(());
         }
@@ -399,12 +406,12 @@ pub(crate) async fn paid(
 ) -> Result<ChatReply, Unpaid> {
     let worst = worst_case(request);
     let price = model.price();
-    let usd = price.map_or(Money::ZERO, |p| p.of(worst));
+    let usd = price.map_or(Money::ZERO, |p| p.worst(worst));
     let reservation =
         services.budget.reserve(&request.agent, usd, worst.total()).map_err(Unpaid::OverBudget)?;
     let mut open = OpenReservation { budget: &*services.budget, reservation: Some(reservation) };
     let reply = model.chat(request).await.map_err(Unpaid::Model)?;
-    open.settle(price.map_or(Money::ZERO, |p| p.of(reply.tokens)), reply.tokens);
+    open.settle(price.map_or(Money::ZERO, |p| reply.cost(p)), reply.tokens);
     Ok(reply)
 }
 
@@ -437,9 +444,10 @@ fn worst_case(request: &ChatRequest) -> Tokens {
             Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
                 content.len()
             }
-            Message::Assistant { content, tool_calls } => {
+            Message::Assistant { content, tool_calls, provider } => {
                 content.as_ref().map_or(0, String::len)
-                    + tool_calls.iter().map(|c| c.name.len() + c.arguments.len()).sum::<usize>()
+                    + provider.as_ref().map_or(0, state_len)
+                    + tool_calls.iter().map(call_len).sum::<usize>()
             }
         })
         .sum();
@@ -450,6 +458,15 @@ fn worst_case(request: &ChatRequest) -> Tokens {
         cached: 0,
         output: request.max_tokens.unwrap_or(16_384).into(),
     }
+}
+
+fn call_len(call: &ToolCall) -> usize {
+    call.name.len() + call.arguments.len() + call.provider.as_ref().map_or(0, state_len)
+}
+
+/// Reasoning that goes back to the provider is input as well.
+fn state_len(state: &Value) -> usize {
+    state.to_string().len()
 }
 
 fn answer_all(turn: &mut Turn, calls: &[ToolCall], text: &str) {

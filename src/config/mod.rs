@@ -16,7 +16,7 @@ mod settings;
 
 pub use error::ConfigError;
 pub use load::{Environment, Loaded, load};
-pub use model::{ModelOverride, ModelSection, Protocol, Role, RoleModel};
+pub use model::{ModelOverride, ModelSection, Protocol, Role, RoleModel, Tools};
 pub use settings::{
     AgentLimits, GitSection, LimitsSection, MethodSection, PathsSection, RunLimits, SandboxKind,
     SandboxSection, Settings, Temperatures,

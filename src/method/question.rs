@@ -178,18 +178,21 @@ async fn call(
     services.progress.report(Event::AgentThinks { agent: agent.clone(), step });
     let started = services.clock.monotonic();
     let reply = context.paid(&**model, &request).await?;
+    let usd = model.price().map_or(Money::ZERO, |price| reply.cost(price));
     report.add_notes(reply.notes);
+    // A provider's state belongs to the reply with its calls, which do not go back.
+    let provider = reply.provider.filter(|_| reply.calls.is_empty());
     // No tool was offered, so nobody can answer a call: what it says is taken for the reply.
     let content = reply.text.or_else(|| reply.calls.into_iter().next().map(|call| call.arguments));
     Ok(Turn {
         turn: step,
-        messages: vec![Message::Assistant { content, tool_calls: Vec::new() }],
+        messages: vec![Message::Assistant { content, tool_calls: Vec::new(), provider }],
         finish: reply.finish,
         observed: Vec::new(),
         account: Account {
             steps: 1,
             seconds: (services.clock.monotonic() - started).as_secs_f64(),
-            usd: model.price().map_or(Money::ZERO, |p| p.of(reply.tokens)),
+            usd,
             tokens: reply.tokens,
         },
         format_error: None,

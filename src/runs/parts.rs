@@ -7,16 +7,18 @@ use std::{
 };
 
 use jiff::SignedDuration;
+use minijinja::context;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    config::{RoleModel, SandboxKind, SandboxSection},
+    agent::prompt,
+    config::{RoleModel, SandboxKind, SandboxSection, Tools},
     domain::{CommitId, RepoId, RunId},
     method::{
         context::{Models, RunError},
         ports::{ChatModel, History, SandboxError, Sandboxes, SourceError, SourceTree},
     },
-    model::{self, Header, Recorder, Recording, Replayer, Strictness},
+    model::{self, Header, Recorder, Recording, Replayer, Strictness, TextTools, TextWords},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     report::preparing,
     sandbox::{
@@ -251,6 +253,25 @@ fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
         .map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
 }
 
+/// What models without tool calls read.
+const TEXT_WORDS: TextWords = TextWords {
+    instructions: |tools| {
+        let tools: Vec<_> = tools
+            .iter()
+            .map(|tool| {
+                context! {
+                    name => &tool.name,
+                    description => &tool.description,
+                    only_text => model::only_text(tool),
+                    parameters => tool.parameters.to_string(),
+                }
+            })
+            .collect();
+        prompt::render("tools/text_mode.md", context! { tools })
+    },
+    result: |tool, content| prompt::render("tools/text_mode_result.md", context! { tool, content }),
+};
+
 /// The model of each role: live, or from a recording.
 pub fn connect_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result<Models, StartError> {
     if let Some(Replay { source, lenient }) = &replies.replay {
@@ -270,6 +291,10 @@ pub fn connect_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Res
         }
         let variable = |name: &str| host.environment.variable(name).map(str::to_owned);
         let model = model::connect(&model_settings(role), variable).map_err(unusable)?;
+        let model: Arc<dyn ChatModel> = match role.tools {
+            Tools::Native => model,
+            Tools::Text => Arc::new(TextTools::new(model, TEXT_WORDS)),
+        };
         opened.push((role, model.clone()));
         Ok(model)
     };
@@ -313,6 +338,8 @@ fn unusable(error: impl std::fmt::Display) -> StartError {
 fn same_model(a: &RoleModel, b: &RoleModel) -> bool {
     let key = |model: &RoleModel| model.api_key.as_ref().map(|key| key.expose_secret().to_owned());
     a.name == b.name
+        && a.protocol == b.protocol
+        && a.tools == b.tools
         && a.base_url == b.base_url
         && a.price == b.price
         && a.max_tokens == b.max_tokens

@@ -2,7 +2,7 @@
 
 use acquire::{
     method::ports::{ChatModel, ChatRequest},
-    model::{ModelSettings, OpenAiModel},
+    model::{HttpModel, ModelSettings},
 };
 use serde_json::{Value, json};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers::any};
@@ -10,7 +10,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate, matchers::any};
 use super::endpoint::{Sends, base_url, call, error, fine, model, request, settings};
 
 /// An endpoint that refuses requests with these keys, in the providers' own words.
-async fn refusing(refusals: &[(&'static str, ResponseTemplate)]) -> (MockServer, OpenAiModel) {
+async fn refusing(refusals: &[(&'static str, ResponseTemplate)]) -> (MockServer, HttpModel) {
     let server = MockServer::start().await;
     for (key, answer) in refusals {
         Mock::given(Sends(key)).respond_with(answer.clone()).mount(&server).await;
