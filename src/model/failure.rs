@@ -215,7 +215,7 @@ impl Failure {
         };
         let (overflow, out_of_credit, may_pass) =
             (error.is_overflow(), error.is_out_of_credit(), error.may_pass());
-        let refuses_tools = error.refuses_tools();
+        let (refuses_tools, bad_key) = (error.refuses_tools(), error.names("api key not valid"));
         let ProviderError { status, mut message, request_id, .. } = error;
         if let Some(id) = request_id {
             message.push_str(&format!(" (request {id})"));
@@ -234,6 +234,8 @@ impl Failure {
             return ModelError::Refused { url, status, message };
         }
         match status {
+            // Gemini tells a wrong key with 400.
+            400 if bad_key => ModelError::Unauthorized { url, status, message },
             200 => ModelError::NotAReply {
                 url,
                 tries,

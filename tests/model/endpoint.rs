@@ -18,7 +18,7 @@ use tokio::{
 };
 use wiremock::{
     Match, Mock, MockServer, Request, ResponseTemplate,
-    matchers::{method, path},
+    matchers::{method, path_regex},
 };
 
 /// Notes the pauses that were asked for instead of making them.
@@ -58,7 +58,7 @@ pub async fn endpoint(answers: Vec<ResponseTemplate>) -> MockServer {
     let server = MockServer::start().await;
     for answer in answers {
         Mock::given(method("POST"))
-            .and(path("/v1/chat/completions"))
+            .and(path_regex("^/v1/(chat/completions|messages)/?$"))
             .respond_with(answer)
             .up_to_n_times(1)
             .mount(&server)
