@@ -107,7 +107,7 @@ impl Endpoint {
         }
         let aside = Aside {
             retry_after: retry::retry_after(answer.headers(), now),
-            request_id: request_id(answer.headers()),
+            request_id: request_id(answer.headers()).filter(|id| self.scrub(id) == *id),
         };
         Ok((status.as_u16(), aside, read(&mut answer).await?))
     }

@@ -19,8 +19,9 @@ fn message() -> ResponseTemplate {
 }
 
 fn error(status: u16, kind: &str, message: &str) -> ResponseTemplate {
-    ResponseTemplate::new(status)
-        .set_body_json(json!({ "type": "error", "error": { "type": kind, "message": message }, "request_id": "req_1" }))
+    ResponseTemplate::new(status).set_body_json(
+        json!({ "type": "error", "error": { "type": kind, "message": message }, "request_id": "req_1" }),
+    )
 }
 
 fn anthropic(settings: ModelSettings) -> ModelSettings {
@@ -39,7 +40,8 @@ async fn the_key_and_the_version_go_into_headers_of_their_own() {
     model.chat(&request()).await.unwrap();
     let received = &server.received_requests().await.unwrap()[0];
     assert_eq!(received.url.path(), "/v1/messages");
-    assert_eq!((&received.headers["x-api-key"], &received.headers["anthropic-version"]), (&"sk-ant-1", &"2023-06-01"));
+    assert_eq!(received.headers["x-api-key"], "sk-ant-1");
+    assert_eq!(received.headers["anthropic-version"], "2023-06-01");
     assert!(received.headers.get("authorization").is_none());
     assert!(!format!("{model:?}").contains("sk-ant"));
 }
@@ -89,7 +91,11 @@ async fn an_overloaded_provider_is_waited_for_and_an_error_in_place_of_a_message
     let overloaded = || error(529, "overloaded_error", "Overloaded").insert_header("retry-after", "3");
     let outcome = call_with(vec![overloaded(), overloaded(), message()], anthropic).await;
     assert!(outcome.result.is_ok());
-    assert!(outcome.pauses.len() == 2 && outcome.pauses.iter().all(|pause| *pause >= 3.0), "{:?}", outcome.pauses);
+    assert!(
+        outcome.pauses.len() == 2 && outcome.pauses.iter().all(|pause| *pause >= 3.0),
+        "{:?}",
+        outcome.pauses
+    );
 
     let once = |settings| ModelSettings { retries: 0, ..anthropic(settings) };
     let inside = error(200, "api_error", "Internal server error");

@@ -83,7 +83,9 @@ impl Exchange {
 impl Refusal {
     fn answer(&self) -> ResponseTemplate {
         let plain = ResponseTemplate::new(self.status).set_body_json(&self.body);
-        self.headers.iter().fold(plain, |answer, (name, value)| answer.insert_header(name.as_str(), value.as_str()))
+        self.headers
+            .iter()
+            .fold(plain, |answer, (name, value)| answer.insert_header(name.as_str(), value.as_str()))
     }
 }
 
@@ -93,21 +95,24 @@ fn assert_reply(reply: &ChatReply, expected: &Expected) {
     assert_eq!(calls.collect::<Vec<_>>(), expected.calls);
     assert_eq!(reply.finish, expected.finish);
     let [input, cached, output] = expected.tokens;
-    assert_eq!((reply.tokens, reply.cache_written), (Tokens { input, cached, output }, expected.cache_written));
+    assert_eq!(
+        (reply.tokens, reply.cache_written),
+        (Tokens { input, cached, output }, expected.cache_written)
+    );
     assert_eq!((&reply.notes, &reply.unreadable), (&Vec::<String>::new(), &None));
 }
 
 /// What the agent's loop makes of a reply.
 fn continued(messages: &mut Vec<Message>, reply: ChatReply) {
     let ids: Vec<String> = reply.calls.iter().map(|call| call.id.clone()).collect();
-    let said =
-        Message::Assistant { content: reply.text, tool_calls: reply.calls, provider: reply.provider };
+    let said = Message::Assistant { content: reply.text, tool_calls: reply.calls, provider: reply.provider };
     // As a resumed run reads it back.
     messages.push(serde_json::from_value(serde_json::to_value(said).unwrap()).unwrap());
     if ids.is_empty() {
         messages.push(Message::User { content: "Go on.".into() });
     }
-    messages.extend(ids.into_iter().map(|tool_call_id| Message::Tool { tool_call_id, content: "README".into() }));
+    messages
+        .extend(ids.into_iter().map(|tool_call_id| Message::Tool { tool_call_id, content: "README".into() }));
 }
 
 async fn converse(name: &str) {
@@ -129,7 +134,8 @@ async fn converse(name: &str) {
 async fn be_refused(name: &str) {
     let exchange = Exchange::read(name);
     for refusal in &exchange.errors {
-        let outcome = call_with(vec![refusal.answer()], |settings| exchange.settings(&settings.base_url)).await;
+        let outcome =
+            call_with(vec![refusal.answer()], |settings| exchange.settings(&settings.base_url)).await;
         let error = outcome.error();
         assert_eq!(outcome.class(), refusal.class, "{error}");
         assert!(error.contains(&refusal.says), "{error}\n\ndoes not say: {}", refusal.says);

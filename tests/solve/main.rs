@@ -17,3 +17,4 @@ mod replies;
 mod resume;
 mod settings;
 mod story;
+mod text_mode;

@@ -81,7 +81,8 @@ fn call(block: &Value, ids: &mut CallIds) -> ToolCall {
 fn state(content: &[Value], calls: &[ToolCall]) -> Map<String, Value> {
     let is_plain = |block: &Value| is(block, "text") || is(block, "tool_use");
     let is_blank = |block: &Value| {
-        is(block, "text") && block.get("text").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
+        is(block, "text")
+            && block.get("text").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
     };
     let blocks: Vec<Value> = content.iter().filter(|block| !is_blank(block)).cloned().collect();
     let ids = blocks.iter().filter(|block| is(block, "tool_use")).map(|block| block.get("id"));
@@ -209,9 +210,11 @@ mod tests {
             Just(Value::Null),
             any::<i64>().prop_map(Value::from),
             any::<f64>().prop_map(Value::from),
-            prop_oneof![Just("text"), Just("tool_use"), Just("thinking"), Just("error")].prop_map(Value::from),
+            prop_oneof![Just("text"), Just("tool_use"), Just("thinking"), Just("error")]
+                .prop_map(Value::from),
         ];
-        const KEYS: &[&str] = &["type", "content", "text", "id", "name", "input", "error", "message", "usage", "input_tokens"];
+        const KEYS: &[&str] =
+            &["type", "content", "text", "id", "name", "input", "error", "message", "usage", "input_tokens"];
         leaf.prop_recursive(5, 48, 4, move |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

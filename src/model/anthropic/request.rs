@@ -197,7 +197,10 @@ mod tests {
         vec![
             system("You repair code."),
             user("Fix it."),
-            assistant(Some("I look."), &[("a", "bash", r#"{"command":"ls"}"#), ("b", "bash", r#"{"command":"pwd"}"#)]),
+            assistant(
+                Some("I look."),
+                &[("a", "bash", r#"{"command":"ls"}"#), ("b", "bash", r#"{"command":"pwd"}"#)],
+            ),
             result("a", "README"),
             result("b", ""),
             assistant(None, &[]),
@@ -212,7 +215,10 @@ mod tests {
         fn walk(value: &mut Value, path: &str, found: &mut Vec<String>) {
             match value {
                 Value::Object(fields) => {
-                    if fields.remove("cache_control").is_some_and(|mark| mark == json!({ "type": "ephemeral" })) {
+                    if fields
+                        .remove("cache_control")
+                        .is_some_and(|mark| mark == json!({ "type": "ephemeral" }))
+                    {
                         found.push(path.to_owned());
                     }
                     fields.iter_mut().for_each(|(name, field)| walk(field, &format!("{path}/{name}"), found));
@@ -302,7 +308,10 @@ mod tests {
         ]);
         unmark(&mut body);
         let said = &body["messages"][2]["content"];
-        assert_eq!((&said[0]["type"], &said[1]["text"]), (&json!("tool_result"), &json!("(The run goes on.)")));
+        assert_eq!(
+            (&said[0]["type"], &said[1]["text"]),
+            (&json!("tool_result"), &json!("(The run goes on.)"))
+        );
     }
 
     #[test]
@@ -321,8 +330,7 @@ mod tests {
 
     #[test]
     fn what_the_dialect_refuses_is_left_out() {
-        let dialect =
-            Dialect { temperature_refused: true, most_tokens: Some(50), ..Dialect::default() };
+        let dialect = Dialect { temperature_refused: true, most_tokens: Some(50), ..Dialect::default() };
         let body = sent_as(vec![user("a")], dialect);
         assert_eq!((body.get("temperature"), &body["max_tokens"]), (None, &json!(50)));
     }
