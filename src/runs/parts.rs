@@ -7,18 +7,16 @@ use std::{
 };
 
 use jiff::SignedDuration;
-use minijinja::context;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    agent::prompt,
     config::{RoleModel, SandboxKind, SandboxSection, Tools},
     domain::{CommitId, RepoId, RunId},
     method::{
         context::{Models, RunError},
         ports::{ChatModel, History, SandboxError, Sandboxes, SourceError, SourceTree},
     },
-    model::{self, Header, Recorder, Recording, Replayer, Strictness, TextTools, TextWords},
+    model::{self, Header, Recorder, Recording, Replayer, Strictness, TextTools},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     report::preparing,
     sandbox::{
@@ -32,6 +30,7 @@ use super::{
     Host, StartError, active,
     inputs::{Replay, ReplaySource, Replies, Request},
     settings::{RoleModels, model_settings},
+    text_words::TEXT_WORDS,
 };
 
 /// A sandbox's objects outlive the longest run by this much before other instances may remove them.
@@ -252,25 +251,6 @@ fn instance_id(path: &Path) -> Result<InstanceId, SandboxError> {
     InstanceId::parse(text.trim())
         .map_err(|e| unavailable(format!("{e}. Remove the file; a new one is made")))
 }
-
-/// What models without tool calls read.
-const TEXT_WORDS: TextWords = TextWords {
-    instructions: |tools| {
-        let tools: Vec<_> = tools
-            .iter()
-            .map(|tool| {
-                context! {
-                    name => &tool.name,
-                    description => &tool.description,
-                    only_text => model::only_text(tool),
-                    parameters => tool.parameters.to_string(),
-                }
-            })
-            .collect();
-        prompt::render("tools/text_mode.md", context! { tools })
-    },
-    result: |tool, content| prompt::render("tools/text_mode_result.md", context! { tool, content }),
-};
 
 /// The model of each role: live, or from a recording.
 pub fn connect_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Result<Models, StartError> {
