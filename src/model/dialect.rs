@@ -22,6 +22,27 @@ pub(super) struct Dialect {
     pub schema_refused: bool,
     /// The largest limit that the provider takes, where it has said so and the limit has to be sent.
     pub most_tokens: Option<u32>,
+    pub stand_in: Option<StandIn>,
+}
+
+/// What is sent for state that a provider asks for in replies which another model wrote, or which have lost
+/// it: a resumed conversation would be refused for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StandIn {
+    /// DeepSeek's `reasoning_content`, empty.
+    Reasoning,
+    /// The signature that Gemini takes for histories of other models ("Thought signatures", ai.google.dev).
+    Signature,
+}
+
+impl StandIn {
+    fn asked_for(error: &ProviderError) -> Option<Self> {
+        if error.names("thought_signature") {
+            Some(Self::Signature)
+        } else {
+            (error.names("reasoning_content") && error.names("passed back")).then_some(Self::Reasoning)
+        }
+    }
 }
 
 /// How the limit on a reply's length is sent.
@@ -47,6 +68,10 @@ impl Dialect {
         }
         if let Some(next) = self.without_temperature(error, parameters) {
             return Some(next);
+        }
+        if let (None, Some(stand_in)) = (self.stand_in, StandIn::asked_for(error)) {
+            let note = "the provider asks for reasoning with replies that have none of its own: a placeholder was sent";
+            return Some((Self { stand_in: Some(stand_in), ..self }, note.to_owned()));
         }
         if error.names("max_tokens") || error.names("max_completion_tokens") {
             match self.limit {
@@ -113,6 +138,7 @@ impl Dialect {
             temperature_refused: self.temperature_refused || other.temperature_refused,
             limit: self.limit.max(other.limit),
             schema_refused: self.schema_refused || other.schema_refused,
+            stand_in: self.stand_in.or(other.stand_in),
             most_tokens: self.most_tokens.into_iter().chain(other.most_tokens).min(),
         }
     }

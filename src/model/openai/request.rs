@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     super::{
-        dialect::{Dialect, Parameters, TokenLimit},
+        dialect::{Dialect, Parameters, StandIn, TokenLimit},
         history::{self, EMPTY_REPLY},
         provider_state::Maker,
     },
@@ -59,7 +59,7 @@ struct WireCall<'a> {
     r#type: &'static str,
     function: WireFunction<'a>,
     #[serde(flatten)]
-    provider: Option<&'a Map<String, Value>>,
+    provider: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -86,7 +86,7 @@ pub(in crate::model) fn body(
     let schema = request.response_schema.as_ref().filter(|_| !dialect.schema_refused);
     let body = Body {
         model,
-        messages: request.messages.iter().map(|it| message(it, maker)).collect(),
+        messages: request.messages.iter().map(|it| message(it, maker, dialect.stand_in)).collect(),
         tools: request.tools.iter().map(|tool| WireTool { r#type: "function", function: tool }).collect(),
         temperature: parameters.temperature.filter(|_| !dialect.temperature_refused),
         max_tokens: limit(TokenLimit::MaxTokens),
@@ -98,7 +98,7 @@ pub(in crate::model) fn body(
     serde_json::to_vec(&body).expect("strings, numbers and JSON values can always be written as JSON")
 }
 
-fn message<'a>(message: &'a Message, maker: &Maker) -> WireMessage<'a> {
+fn message<'a>(message: &'a Message, maker: &Maker, stand_in: Option<StandIn>) -> WireMessage<'a> {
     match message {
         Message::System { content } => WireMessage::System { content },
         Message::User { content } => WireMessage::User { content },
@@ -109,7 +109,22 @@ fn message<'a>(message: &'a Message, maker: &Maker) -> WireMessage<'a> {
             if tool_calls.is_empty() {
                 provider.retain(|name, _| !ONLY_WITH_CALLS.contains(&name.as_str()));
             }
-            let tool_calls = tool_calls.iter().map(|it| call(it, maker)).collect();
+            let mut tool_calls: Vec<_> = tool_calls.iter().map(|it| call(it, maker)).collect();
+            if let Some(first) = tool_calls.first_mut() {
+                match stand_in {
+                    Some(StandIn::Reasoning)
+                        if !ONLY_WITH_CALLS.iter().any(|name| provider.contains_key(*name)) =>
+                    {
+                        provider.insert("reasoning_content".to_owned(), "".into());
+                    }
+                    Some(StandIn::Signature) if first.provider.is_empty() => {
+                        let signature =
+                            json!({ "google": { "thought_signature": "skip_thought_signature_validator" } });
+                        first.provider.insert("extra_content".to_owned(), signature);
+                    }
+                    _ => {}
+                }
+            }
             WireMessage::Assistant { content, tool_calls, provider }
         }
         Message::Tool { tool_call_id, content } => WireMessage::Tool { tool_call_id, content },
@@ -124,7 +139,7 @@ fn call<'a>(call: &'a ToolCall, maker: &Maker) -> WireCall<'a> {
             name: history::tool_name(&call.name),
             arguments: history::arguments(&call.arguments),
         },
-        provider: maker.open(call.provider.as_ref()),
+        provider: maker.open(call.provider.as_ref()).cloned().unwrap_or_default(),
     }
 }
 
@@ -174,7 +189,7 @@ mod tests {
             temperature_refused: true,
             limit: TokenLimit::MaxCompletionTokens,
             schema_refused: true,
-            most_tokens: None,
+            ..Dialect::default()
         };
         assert_eq!(
             sent(vec![], dialect),
