@@ -49,6 +49,9 @@ const FILES: &[(&str, &str)] = embed![
     "tools/bash.json",
     "tools/submit_answer.json",
     "tools/submit_patch.json",
+    "tools/text_mode.md",
+    "tools/text_mode_result.md",
+    "tools/text_mode_unreadable.md",
 ];
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {

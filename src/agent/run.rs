@@ -18,7 +18,7 @@ use super::{
     act::{Acting, answer_rest},
     conversation::{Conversation, warning},
     cut,
-    limits::{Exit, Limits, Reached, cost, money_nearly_over, with_last_call},
+    limits::{Exit, Limits, Reached, money_nearly_over, with_last_call, worst_cost},
     paid::{Unpaid, paid, worst_case},
     prompt,
     workbench::Workbench,
@@ -317,7 +317,7 @@ impl Agent {
         if more && self.bench.access() == Access::ReadOnly && request.turn > 1 {
             let both = with_last_call(worst_case(request));
             let left = services.budget.left(&self.name);
-            if let Err(over) = left.covers(cost(both, self.model.price()), both.total()) {
+            if let Err(over) = left.covers(worst_cost(both, self.model.price()), both.total()) {
                 return Ok(Asked::Reached(Reached::Money(over)));
             }
         }

@@ -62,7 +62,7 @@ impl ChatModel for Scripted {
         let act = if acts.len() > 1 { acts.pop_front() } else { acts.front().cloned() };
         let call = |name: &str, arguments: Value| {
             let id = format!("call_{}", request.turn);
-            vec![ToolCall { id, name: name.into(), arguments: arguments.to_string() }]
+            vec![ToolCall { id, name: name.into(), arguments: arguments.to_string(), provider: None }]
         };
         let (text, calls) = match act.expect("the script has an act") {
             Bash(command) => (None, call("bash", json!({ "command": command }))),
@@ -74,7 +74,16 @@ impl ChatModel for Scripted {
             }
         };
         let tokens = Tokens { input: 100, cached: 0, output: 10 };
-        Ok(ChatReply { text, calls, finish: Finish::Stop, tokens, notes: Vec::new() })
+        Ok(ChatReply {
+            text,
+            calls,
+            finish: Finish::Stop,
+            tokens,
+            cache_written: 0,
+            provider: None,
+            unreadable: None,
+            notes: Vec::new(),
+        })
     }
 }
 

@@ -21,9 +21,9 @@ use crate::{
     runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
 };
 
+pub use bench::BenchSolve;
 pub use doctor::Doctor;
 pub use export::Export;
-pub use bench::BenchSolve;
 
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,6 +15,7 @@ mod issue;
 mod parts;
 mod results;
 mod settings;
+mod text_words;
 mod trial;
 
 use std::{io, path::Path, sync::Arc, time::Duration};

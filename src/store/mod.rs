@@ -30,8 +30,8 @@ mod run_json;
 mod trajectory;
 mod trees;
 
-pub use export::export_trajectories;
 pub use atomic::write as write_atomically;
+pub use export::export_trajectories;
 pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results};
 pub use redact::Redactor;

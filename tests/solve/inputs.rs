@@ -163,7 +163,7 @@ async fn a_log_line_in_a_file_is_plain_text() {
     command.env("ACQUIRE_MODEL__BASE_URL", "http://192.0.2.1/v1").env("ACQUIRE_MODEL__API_KEY", "k");
     fs::remove_file(project.path("issue.md")).unwrap();
     let ended = project.end(&mut command).await;
-    assert_snapshot!(ended.assert_code(2).told.lines().next().unwrap().trim(), @"WARN acquire::model::openai: the model's key travels without encryption: `model.base_url` is not https url=http://192.0.2.1/v1");
+    assert_snapshot!(ended.assert_code(2).told.lines().next().unwrap().trim(), @"WARN acquire::model::http: the model's key travels without encryption: `model.base_url` is not https url=http://192.0.2.1/v1");
 }
 
 #[tokio::test]

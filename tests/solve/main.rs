@@ -21,3 +21,4 @@ mod replies;
 mod resume;
 mod settings;
 mod story;
+mod text_mode;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::agent::Exit;
 
-const PRICE: Price = Price { input: 0.0, cached: 0.0, output: 100.0 };
+const PRICE: Price = Price { input: 0.0, cached: 0.0, output: 100.0, cache_write: None };
 
 fn last_text(seen: &Seen) -> &str {
     text(seen.asked.last().unwrap().messages.last().unwrap())

@@ -50,16 +50,19 @@ fn arms(figures: &BenchFigures) -> String {
     rows.push(row("citations ✓ / ↪ / ⚠", arms, |arm| {
         let of = arm.citations;
         let all = of.verified + of.moved + of.unverified;
-        if all == 0 { UNKNOWN.to_owned() } else { format!("{} / {} / {}", of.verified, of.moved, of.unverified) }
+        if all == 0 {
+            UNKNOWN.to_owned()
+        } else {
+            format!("{} / {} / {}", of.verified, of.moved, of.unverified)
+        }
     }));
     rows.push(row("statements not cited", arms, |arm| {
         let of = arm.citations;
         let any = of != Default::default();
         if any { of.not_cited.to_string() } else { UNKNOWN.to_owned() }
     }));
-    let against = |name: &str, cell: fn(Transitions) -> String| {
-        row(name, arms, |arm| option(arm.against_first, cell))
-    };
+    let against =
+        |name: &str, cell: fn(Transitions) -> String| row(name, arms, |arm| option(arm.against_first, cell));
     if arms.len() > 1 {
         rows.push(against("recovered / regressed", |it| format!("{} / {}", it.recovered, it.regressed)));
         rows.push(against("both / neither", |it| format!("{} / {}", it.both, it.neither)));
