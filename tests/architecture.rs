@@ -34,8 +34,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "bench", "config", "domain", "gate", "github", "method", "model", "repo", "report", "runs", "sandbox",
-            "store",
+            "bench", "config", "domain", "gate", "github", "method", "model", "repo", "report", "runs",
+            "sandbox", "store",
         ],
     ),
 ];

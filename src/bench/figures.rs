@@ -88,7 +88,8 @@ fn stages(finished: &[&Finished]) -> Vec<StageFigures> {
     }
     let count = finished.len() as f64;
     let figures = names.into_iter().map(|name| {
-        let of = |run: &Finished| run.summary.stages.iter().filter(|stage| stage.name == name).cloned().collect();
+        let of =
+            |run: &Finished| run.summary.stages.iter().filter(|stage| stage.name == name).cloned().collect();
         let all: Vec<Vec<_>> = finished.iter().map(|run| of(run)).collect();
         let all = all.concat();
         StageFigures {

@@ -140,8 +140,9 @@ impl BenchFolder {
         if is_locked(&folder) {
             return Standing::Locked;
         }
-        let summary =
-            fs::read(folder.join("run.json")).ok().and_then(|b| serde_json::from_slice::<RunSummary>(&b).ok());
+        let summary = fs::read(folder.join("run.json"))
+            .ok()
+            .and_then(|b| serde_json::from_slice::<RunSummary>(&b).ok());
         match summary {
             None if can_go_on(&folder) => Standing::Open { cost: None },
             None => Standing::New,

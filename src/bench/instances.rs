@@ -250,7 +250,7 @@ pub(super) mod tests {
     #[test]
     fn broken_lines_are_named_by_number_and_not_repeated() {
         let good = row("a-1").to_string();
-        insta::assert_snapshot!(told(&format!("{good}\n{{\"patch\": \"THE-ANSWER\n")), @"data.jsonl: line 2: no JSON (column 20)");
+        insta::assert_snapshot!(told(&format!("{good}\n{{\"patch\": \"THE-ANSWER\n")), @"data.jsonl: line 2: no JSON (column 21)");
         insta::assert_snapshot!(told(&format!("{good}\n\n{{\"patch\": \"THE-ANSWER\"}}")), @"data.jsonl: line 3: no instance (column 23): the texts `instance_id`, `repo`, `base_commit`, `problem_statement` and, optional, `version` are needed");
         insta::assert_snapshot!(told(&format!("{good}\n{good}")), @"data.jsonl: line 2: a-1 stands in line 1 already");
         insta::assert_snapshot!(told(&format!("{good}\n{}", good.replace("a-1", "A-1"))), @"data.jsonl: line 2: A-1 stands in line 1 already");
@@ -261,7 +261,9 @@ pub(super) mod tests {
 
     #[test]
     fn s_06_ids_repositories_and_versions_that_could_leave_their_place_are_refused() {
-        for id in ["", "..", ".a", "-a", "a/b", "../a", "a\\b", "a b", "a\n", "ä", "a.", "x.score.json", "a.LOG"] {
+        for id in
+            ["", "..", ".a", "-a", "a/b", "../a", "a\\b", "a b", "a\n", "ä", "a.", "x.score.json", "a.LOG"]
+        {
             assert!(parse("d", &with("instance_id", id.into())).is_err(), "{id:?} was taken");
         }
         assert!(parse("d", &with("instance_id", "a".repeat(121).into())).is_err());
@@ -284,6 +286,9 @@ pub(super) mod tests {
         let path = Path::new("d");
         assert_eq!(select(path, all.clone(), &[]).unwrap().len(), 2);
         assert_eq!(select(path, all.clone(), &["a-2".into()]).unwrap()[0].id.as_str(), "a-2");
-        assert_eq!(select(path, all, &["a".into()]).unwrap_err().to_string(), "--only names a, which d does not have");
+        assert_eq!(
+            select(path, all, &["a".into()]).unwrap_err().to_string(),
+            "--only names a, which d does not have"
+        );
     }
 }

@@ -364,7 +364,9 @@ impl Work {
             _ => Some(instance.id.as_str()),
         };
         let fill = |template: &Template| {
-            template.fill(value).ok_or_else(|| format!("{:?} needs a version, which it has none of", template.text()))
+            template
+                .fill(value)
+                .ok_or_else(|| format!("{:?} needs a version, which it has none of", template.text()))
         };
         Ok(Request {
             repo: fill(&self.bench.repo)?,

@@ -76,7 +76,9 @@ pub enum Unscored {
     Failed(ExitStatus),
     #[error("the scorer's output cannot be read: {0}")]
     Output(io::Error),
-    #[error("the last line of the scorer's output that is JSON must be an object with `resolved`, true or false")]
+    #[error(
+        "the last line of the scorer's output that is JSON must be an object with `resolved`, true or false"
+    )]
     NotAScore,
     #[error("cancelled")]
     Cancelled,
@@ -123,7 +125,8 @@ impl Scorer {
         let path = path.to_string_lossy();
         let value = |name: &str| Some(if name == "patch" { &*path } else { id.as_str() });
         let words: Vec<String> = self.words.iter().filter_map(|word| word.fill(value)).collect();
-        let (program, arguments) = words.split_first().ok_or_else(|| Unscored::Start(io::ErrorKind::InvalidInput.into()))?;
+        let (program, arguments) =
+            words.split_first().ok_or_else(|| Unscored::Start(io::ErrorKind::InvalidInput.into()))?;
         let started = clock.monotonic();
         let mut child = Command::new(program)
             .args(arguments)
@@ -212,7 +215,10 @@ mod tests {
     #[test]
     fn the_last_line_that_is_json_is_the_score() {
         let resolved = |text: &str| read_reply(text.as_bytes()).map(|(resolved, _)| resolved);
-        assert_eq!(resolved("{\"resolved\": false}\nbuilding\n{\"resolved\": true, \"x\": 1}\ndone\n"), Some(true));
+        assert_eq!(
+            resolved("{\"resolved\": false}\nbuilding\n{\"resolved\": true, \"x\": 1}\ndone\n"),
+            Some(true)
+        );
         assert_eq!(resolved("{\"resolved\": true}\n{\"resolved\": \"yes\"}\n"), None);
         assert_eq!(resolved("{\"resolved\": true}\n3\n"), None);
         assert_eq!(resolved("resolved"), None);

@@ -156,7 +156,9 @@ pub fn run_ended(run: &str, summary: &RunSummary, priced: bool) -> String {
         (Outcome::NoPatch, _) => "no patch".to_owned(),
         (Outcome::KnowledgeOnly, _) => "knowledge only".to_owned(),
         (Outcome::Cancelled, _) => "cancelled".to_owned(),
-        (Outcome::Failed, Some(error)) => format!("failed ({}): {}", error.class, shown::text(&error.message)),
+        (Outcome::Failed, Some(error)) => {
+            format!("failed ({}): {}", error.class, shown::text(&error.message))
+        }
         (Outcome::Failed, None) => "failed".to_owned(),
     };
     format!("{run}: {outcome}; {}, {}", duration(total.seconds), money(total.usd, priced))

@@ -206,7 +206,9 @@ mod tests {
         assert_eq!(bench.knowledge, [KnowledgeKind::None, KnowledgeKind::Qa]);
         assert_eq!((bench.repo.text(), bench.jobs), ("https://github.com/{repo}", 1));
         assert!(bench.questions.is_empty() && bench.scorer.is_none() && !bench.again);
-        let bench = parsed("--data d --knowledge qa --questions 0,1,3 --only a,b --max-usd 2.5 --again failed").unwrap();
+        let bench =
+            parsed("--data d --knowledge qa --questions 0,1,3 --only a,b --max-usd 2.5 --again failed")
+                .unwrap();
         assert_eq!((bench.questions, bench.only.len()), (vec![0, 1, 3], 2));
         assert_eq!((bench.max_usd, bench.again), (Some(Money::from_usd(2.5)), true));
     }

@@ -1,7 +1,11 @@
 //! The table of a bench: markdown that also reads well on a terminal.
 
 use super::{ArmFigures, BenchFigures, RunFigures, Transitions};
-use crate::{gate::shown, gate::shown::number, report::words::duration, store::Outcome};
+use crate::{
+    gate::shown::{self, number},
+    report::words::{counted, duration},
+    store::Outcome,
+};
 
 const UNKNOWN: &str = "–";
 
@@ -10,7 +14,11 @@ pub fn bench_table(figures: &BenchFigures) -> String {
     let mut parts = vec![arms(figures)];
     let missing: usize = figures.arms.iter().map(|arm| arm.instances - arm.finished).sum();
     if missing > 0 {
-        parts.push(format!("{missing} of {} runs have no result yet; the same command goes on with what is not finished, and `--again failed` with what failed.", figures.arms.iter().map(|arm| arm.instances).sum::<usize>()));
+        let all: usize = figures.arms.iter().map(|arm| arm.instances).sum();
+        parts.push(format!(
+            "{missing} of {all} runs have no result yet. The same command goes on with what is not finished; with \
+             `--again failed` also with what failed."
+        ));
     }
     parts.push(meanings(figures));
     parts.push(instances(figures));
@@ -50,16 +58,19 @@ fn arms(figures: &BenchFigures) -> String {
     rows.push(row("citations ✓ / ↪ / ⚠", arms, |arm| {
         let of = arm.citations;
         let all = of.verified + of.moved + of.unverified;
-        if all == 0 { UNKNOWN.to_owned() } else { format!("{} / {} / {}", of.verified, of.moved, of.unverified) }
+        if all == 0 {
+            UNKNOWN.to_owned()
+        } else {
+            format!("{} / {} / {}", of.verified, of.moved, of.unverified)
+        }
     }));
     rows.push(row("statements not cited", arms, |arm| {
         let of = arm.citations;
         let any = of != Default::default();
         if any { of.not_cited.to_string() } else { UNKNOWN.to_owned() }
     }));
-    let against = |name: &str, cell: fn(Transitions) -> String| {
-        row(name, arms, |arm| option(arm.against_first, cell))
-    };
+    let against =
+        |name: &str, cell: fn(Transitions) -> String| row(name, arms, |arm| option(arm.against_first, cell));
     if arms.len() > 1 {
         rows.push(against("recovered / regressed", |it| format!("{} / {}", it.recovered, it.regressed)));
         rows.push(against("both / neither", |it| format!("{} / {}", it.both, it.neither)));
@@ -103,7 +114,7 @@ fn run(run: &RunFigures) -> String {
                 (Outcome::Patch, None) => "patch, unscored",
                 _ => "no patch",
             };
-            let steps = steps.map(|steps| format!("{steps} steps"));
+            let steps = steps.map(|steps| counted(steps as usize, "step"));
             let figures = steps.into_iter().chain([duration(*seconds), dollars(*usd)]);
             format!("{what}: {}", figures.collect::<Vec<_>>().join(", "))
         }
@@ -167,3 +178,6 @@ fn markdown(rows: &[Vec<String>]) -> String {
     lines.insert(1.min(lines.len()), line(&rule));
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests;
