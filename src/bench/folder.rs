@@ -7,6 +7,7 @@
 //! | `ARM/INSTANCE/` | the run's own folder, as `acquire solve` leaves it |
 //! | `ARM/INSTANCE.log` | what the run told while it went on |
 //! | `ARM/INSTANCE.score.json`, `….score.log` | what the scorer found, and what it said on stderr |
+//! | `ARM/INSTANCE.judge.json` | what the judge thinks of its questions |
 //! | `ARM/predictions.jsonl` | the patches of finished runs in SWE-bench's form |
 //! | `table.json`, `table.md` | the table |
 //!

@@ -306,6 +306,11 @@ impl AgentName {
         Self("probe".into())
     }
 
+    /// Marks the questions of a bench; no agent of a run.
+    pub fn judge() -> Self {
+        Self("judge".into())
+    }
+
     pub fn resolver() -> Self {
         Self("resolver".into())
     }

@@ -18,7 +18,7 @@ fn run(steps: u32, usd: f64, resolved: Option<bool>) -> Run {
         "total": {"seconds": 13.0, "usd": usd, "tokens": tokens},
     });
     let summary = serde_json::from_value(summary).unwrap();
-    Run::Finished(Box::new(Finished { summary, knowledge: None, resolved }))
+    Run::Finished(Box::new(Finished { summary, knowledge: None, resolved, judgement: None }))
 }
 
 fn missing() -> Run {
@@ -91,4 +91,32 @@ fn the_median_lies_in_the_middle() {
     assert_eq!(spread(vec![]), None);
     assert_eq!(spread(vec![3.0, 1.0, 2.0]).unwrap().median, 2.0);
     assert_eq!(spread(vec![4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
+}
+
+#[test]
+fn marks_are_means_over_questions_and_coverage_over_runs() {
+    let mark = |relevance| Marks {
+        relevance,
+        answerability: 8,
+        diagnostic_utility: 8,
+        reasoning_depth: 7,
+        clarity: 9,
+    };
+    let judged = |relevance: &[u8], coverage, usd| Judgement {
+        asked_sha256: String::new(),
+        model: "j".into(),
+        questions: relevance.iter().copied().map(mark).collect(),
+        coverage,
+        usd,
+        tokens: crate::domain::Tokens::default(),
+        seconds: 1.0,
+    };
+    let (one, two) =
+        (judged(&[10, 7, 7], 4, Some(Money::from_usd(0.1))), judged(&[4], 8, Some(Money::from_usd(0.2))));
+    let figures = questions(&[&one, &two]).unwrap();
+    assert_eq!((figures.judged_runs, figures.judged_questions), (2, 4));
+    assert_eq!((figures.relevance, figures.coverage), (7.0, 6.0));
+    assert!((figures.judge_usd.unwrap() - 0.3).abs() < 1e-9);
+    assert_eq!(questions(&[&one, &judged(&[1], 1, None)]).unwrap().judge_usd, None);
+    assert_eq!(questions(&[]), None);
 }

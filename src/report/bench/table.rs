@@ -1,6 +1,6 @@
 //! The table of a bench: markdown that also reads well on a terminal.
 
-use super::{ArmFigures, BenchFigures, RunFigures, Transitions};
+use super::{ArmFigures, BenchFigures, QuestionFigures, RunFigures, Transitions};
 use crate::{
     gate::shown::{self, number},
     report::words::{counted, duration},
@@ -69,6 +69,25 @@ fn arms(figures: &BenchFigures) -> String {
         let any = of != Default::default();
         if any { of.not_cited.to_string() } else { UNKNOWN.to_owned() }
     }));
+    if arms.iter().any(|arm| arm.questions.is_some()) {
+        let marks: [(&str, fn(&QuestionFigures) -> f64); 6] = [
+            ("relevance", |it| it.relevance),
+            ("answerability", |it| it.answerability),
+            ("diagnostic utility", |it| it.diagnostic_utility),
+            ("reasoning depth", |it| it.reasoning_depth),
+            ("clarity", |it| it.clarity),
+            ("coverage", |it| it.coverage),
+        ];
+        for (name, mark) in marks {
+            let name = format!("questions: {name}");
+            rows.push(row(&name, arms, |arm| {
+                option(arm.questions.as_ref(), |it| format!("{:.2}", mark(it)))
+            }));
+        }
+        rows.push(row("judging: runs, money", arms, |arm| {
+            option(arm.questions.as_ref(), |it| format!("{}, {}", it.judged_runs, dollars(it.judge_usd)))
+        }));
+    }
     let against =
         |name: &str, cell: fn(Transitions) -> String| row(name, arms, |arm| option(arm.against_first, cell));
     if arms.len() > 1 {
@@ -86,6 +105,11 @@ fn meanings(figures: &BenchFigures) -> String {
         "resolved: what the scorer said; a run without a patch is not resolved. – is not known: no scorer, or no price.".to_owned(),
         "✓ the quote or symbol stands at the cited place, ↪ it stood elsewhere in the file, ⚠ not found.".to_owned(),
     ];
+    if figures.arms.iter().any(|arm| arm.questions.is_some()) {
+        lines.push(
+            "Questions are marked from 1 to 10 by a judge; what that cost is in no other figure.".to_owned(),
+        );
+    }
     if let [first, _, ..] = figures.arms.as_slice() {
         lines.push(format!(
             "Against {}, on instances scored in both: recovered, resolved here alone; regressed, resolved there alone. \

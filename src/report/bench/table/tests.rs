@@ -16,6 +16,7 @@ fn arm(name: &str, resolved: usize) -> ArmFigures {
         stages: vec![stage("prepare", 2.0, Some(0.0)), stage("total", 302.0, Some(0.0541))],
         usd: Some(0.1082),
         citations: CitationFigures::default(),
+        questions: None,
         against_first: None,
     }
 }
