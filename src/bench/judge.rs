@@ -27,6 +27,8 @@ use crate::{
 
 /// Replies that are asked for, at most, for one judgement.
 const TRIES: u32 = 2;
+/// What is wrong with a reply is told up to here.
+const MOST_PROBLEMS: usize = 10;
 
 /// Marks of one question (ACQUIRE, Table III), from 1 to 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -245,8 +247,14 @@ fn read_reply<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, String>
     let value = object.and_then(|object| serde_json::from_str::<Value>(object).ok());
     let value = value.ok_or("it holds no JSON object")?;
     let validator = jsonschema::validator_for(&schema::<T>()).map_err(|error| error.to_string())?;
-    if let Some(error) = validator.iter_errors(&value).next() {
-        return Err(format!("`{}`: {}", error.instance_path(), error.masked()));
+    let problems = validator.iter_errors(&value).take(MOST_PROBLEMS).map(|error| {
+        let at = error.instance_path().to_string();
+        let at = if at.is_empty() { "the object".to_owned() } else { format!("`{at}`") };
+        format!("{at}: {}", error.masked())
+    });
+    let problems = problems.collect::<Vec<_>>().join("; ");
+    if !problems.is_empty() {
+        return Err(problems);
     }
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
