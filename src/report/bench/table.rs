@@ -9,6 +9,9 @@ use crate::{
 
 const UNKNOWN: &str = "–";
 
+/// One of the marks.
+type Mark = fn(&QuestionFigures) -> f64;
+
 /// Arms side by side, what the rows mean, then every instance.
 pub fn bench_table(figures: &BenchFigures) -> String {
     let mut parts = vec![arms(figures)];
@@ -70,7 +73,7 @@ fn arms(figures: &BenchFigures) -> String {
         if any { of.not_cited.to_string() } else { UNKNOWN.to_owned() }
     }));
     if arms.iter().any(|arm| arm.questions.is_some()) {
-        let marks: [(&str, fn(&QuestionFigures) -> f64); 6] = [
+        let marks: [(&str, Mark); 6] = [
             ("relevance", |it| it.relevance),
             ("answerability", |it| it.answerability),
             ("diagnostic utility", |it| it.diagnostic_utility),
