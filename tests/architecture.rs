@@ -30,7 +30,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "sandbox", "store",
         ],
     ),
-    ("bench", &["config", "domain", "gate", "method::ports", "model", "report", "runs", "store"]),
+    (
+        "bench",
+        &["agent::prompt", "config", "domain", "gate", "method::ports", "model", "report", "runs", "store"],
+    ),
     (
         "cli",
         &[

@@ -1,4 +1,5 @@
-//! `[model]` and what `[model.questioner]`, `[model.answerer]` and `[model.resolver]` override of it.
+//! `[model]` and what `[model.questioner]`, `[model.answerer]`, `[model.resolver]` and `[model.judge]` override
+//! of it.
 
 use std::fmt;
 
@@ -15,16 +16,19 @@ pub enum Role {
     Questioner,
     Answerer,
     Resolver,
+    /// Marks the questions of a bench.
+    Judge,
 }
 
 impl Role {
-    pub const ALL: [Self; 3] = [Self::Questioner, Self::Answerer, Self::Resolver];
+    pub const ALL: [Self; 4] = [Self::Questioner, Self::Answerer, Self::Resolver, Self::Judge];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Questioner => "questioner",
             Self::Answerer => "answerer",
             Self::Resolver => "resolver",
+            Self::Judge => "judge",
         }
     }
 }
@@ -93,6 +97,7 @@ pub struct ModelSection {
     pub questioner: ModelOverride,
     pub answerer: ModelOverride,
     pub resolver: ModelOverride,
+    pub judge: ModelOverride,
 }
 
 impl Default for ModelSection {
@@ -112,6 +117,7 @@ impl Default for ModelSection {
             questioner: ModelOverride::default(),
             answerer: ModelOverride::default(),
             resolver: ModelOverride::default(),
+            judge: ModelOverride::default(),
         }
     }
 }
@@ -203,6 +209,7 @@ impl Settings {
             Role::Questioner => &self.model.questioner,
             Role::Answerer => &self.model.answerer,
             Role::Resolver => &self.model.resolver,
+            Role::Judge => &self.model.judge,
         }
     }
 
@@ -211,6 +218,8 @@ impl Settings {
             Role::Questioner => self.method.temperature.questioner,
             Role::Answerer => self.method.temperature.answerer,
             Role::Resolver => self.method.temperature.resolver,
+            // The same questions are to get the same marks.
+            Role::Judge => 0.0,
         }
     }
 }
@@ -335,10 +344,10 @@ mod tests {
     fn the_temperature_is_the_roles_unless_the_model_takes_one_only() {
         let mut settings = base();
         let of = |settings: &Settings, role| settings.model_of(role, &environment(&[])).unwrap().temperature;
-        assert_eq!(Role::ALL.map(|role| of(&settings, role)), [0.7, 0.0, 0.0]);
+        assert_eq!(Role::ALL.map(|role| of(&settings, role)), [0.7, 0.0, 0.0, 0.0]);
         settings.model.temperature = Some(1.0);
         settings.model.resolver.temperature = Some(0.2);
-        assert_eq!(Role::ALL.map(|role| of(&settings, role)), [1.0, 1.0, 0.2]);
+        assert_eq!(Role::ALL.map(|role| of(&settings, role)), [1.0, 1.0, 0.2, 1.0]);
     }
 
     #[test]

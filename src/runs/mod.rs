@@ -52,6 +52,7 @@ use crate::{
 pub use doctor::{Checkup, examine};
 pub use inputs::{Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start};
 pub use results::Solved;
+pub use settings::model_settings;
 pub use trial::{Trial, try_out};
 
 use parts::{Folders, Repository};
