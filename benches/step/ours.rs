@@ -196,6 +196,7 @@ impl ChatModel for PacedModel {
             id: format!("call_{}", request.turn),
             name: "bash".into(),
             arguments: r#"{"command": "true"}"#.into(),
+            provider: None,
         };
         *self.replied.lock().expect("nothing panics while it is held") = Some(Instant::now());
         Ok(ChatReply {
@@ -203,6 +204,9 @@ impl ChatModel for PacedModel {
             calls: vec![call],
             finish: Finish::ToolCalls,
             tokens: Tokens { input: 1_000, cached: 0, output: 20 },
+            cache_written: 0,
+            provider: None,
+            unreadable: None,
             notes: Vec::new(),
         })
     }

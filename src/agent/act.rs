@@ -49,6 +49,12 @@ impl Agent {
             answer_all(turn, &reply.calls, &error);
             return Ok(());
         }
+        if let Some(problem) = &reply.unreadable {
+            turn.format_error = Some("malformed_call".into());
+            let error = prompt::render("tools/text_mode_unreadable.md", context! { problem });
+            answer_all(turn, &reply.calls, &error);
+            return Ok(());
+        }
         if reply.calls.is_empty() {
             turn.format_error = Some("no_call".into());
             let content = prompt::render("agent/no_call.md", context! { tools => names });

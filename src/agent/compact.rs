@@ -9,13 +9,13 @@ use minijinja::context;
 use serde_json::Value;
 
 use crate::{
-    domain::Account,
+    domain::{Account, Money},
     method::ports::{ChatRequest, Compaction, Event, Message, Turn},
 };
 
 use super::{
     conversation::Conversation,
-    limits::{Exit, cost},
+    limits::Exit,
     prompt,
     run::{Agent, AgentError, Asked, Services},
 };
@@ -49,7 +49,7 @@ impl Agent {
         let summary = match self.ask(services, &request, until, false).await {
             Ok(Asked::Cancelled) => return Ok(Some(Exit::Cancelled)),
             Ok(Asked::Reply(reply)) => {
-                let usd = cost(reply.tokens, self.model.price());
+                let usd = self.model.price().map_or(Money::ZERO, |price| reply.cost(price));
                 account = Account { steps: 1, seconds: 0.0, usd, tokens: reply.tokens };
                 talk.note(reply.notes);
                 reply.text.filter(|text| !text.trim().is_empty())

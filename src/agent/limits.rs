@@ -43,7 +43,7 @@ impl Limits {
 /// Whether about a tenth of the money is left, or only enough for one or two calls that cost `worst` at most.
 pub(super) fn money_nearly_over(left: &Left, worst: Tokens, price: Option<Price>) -> bool {
     let two = Tokens { input: 2 * worst.input, cached: 0, output: 2 * worst.output };
-    left.share <= 0.1 || left.covers(cost(two, price), two.total()).is_err()
+    left.share <= 0.1 || left.covers(worst_cost(two, price), two.total()).is_err()
 }
 
 /// Most that a call and the last one after it can cost together, where one now costs `worst` at most.
@@ -51,9 +51,9 @@ pub(super) fn with_last_call(worst: Tokens) -> Tokens {
     Tokens { input: 2 * worst.input + worst.output + GROWTH_TOKENS, cached: 0, output: 2 * worst.output }
 }
 
-/// In money; zero where the price is unknown and tokens stand in.
-pub(super) fn cost(tokens: Tokens, price: Option<Price>) -> Money {
-    price.map_or(Money::ZERO, |price| price.of(tokens))
+/// The most that tokens can cost; zero where the price is unknown and tokens stand in.
+pub(super) fn worst_cost(tokens: Tokens, price: Option<Price>) -> Money {
+    price.map_or(Money::ZERO, |price| price.worst(tokens))
 }
 
 /// Why an agent ended. The names are the contract of `run.json`.
@@ -129,7 +129,7 @@ mod tests {
         let few = Limits { steps: 3, ..LIMITS };
         assert!(!few.nearly_over(1, long) && few.nearly_over(2, long));
 
-        let price = Some(Price { input: 1.0, cached: 1.0, output: 1.0 });
+        let price = Some(Price { input: 1.0, cached: 1.0, output: 1.0, cache_write: None });
         let worst = Tokens { input: 400_000, cached: 0, output: 100_000 };
         let left = |usd, share| Left {
             agent: Money::from_usd(usd),

@@ -28,3 +28,6 @@ pub use cut::stage as cut_stage;
 pub use limits::{Exit, Limits};
 pub(crate) use paid::{Unpaid, paid};
 pub use run::{Agent, AgentError, Finished, Services, Stop};
+
+#[cfg(test)]
+mod tests;

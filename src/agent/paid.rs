@@ -7,7 +7,7 @@ use crate::{
     },
 };
 
-use super::{limits::cost, run::Services};
+use super::{limits::worst_cost, run::Services};
 
 /// Why a model call gave no reply.
 pub(crate) enum Unpaid {
@@ -25,11 +25,11 @@ pub(crate) async fn paid(
     let price = model.price();
     let reservation = services
         .budget
-        .reserve(&request.agent, cost(worst, price), worst.total())
+        .reserve(&request.agent, worst_cost(worst, price), worst.total())
         .map_err(Unpaid::OverBudget)?;
     let mut open = OpenReservation { budget: &*services.budget, reservation: Some(reservation) };
     let reply = model.chat(request).await.map_err(Unpaid::Model)?;
-    open.settle(cost(reply.tokens, price), reply.tokens);
+    open.settle(price.map_or(Money::ZERO, |price| reply.cost(price)), reply.tokens);
     Ok(reply)
 }
 

@@ -41,6 +41,9 @@ const FILES: &[(&str, &str)] = embed![
     "doctor/task.md",
     "proposal/system.md",
     "proposal/task.md",
+    "bench/judge_again.md",
+    "bench/judge_question.md",
+    "bench/judge_set.md",
     "questioner/again.md",
     "questioner/free.md",
     "questioner/system.md",
@@ -55,6 +58,9 @@ const FILES: &[(&str, &str)] = embed![
     "tools/bash.json",
     "tools/submit_answer.json",
     "tools/submit_patch.json",
+    "tools/text_mode.md",
+    "tools/text_mode_result.md",
+    "tools/text_mode_unreadable.md",
 ];
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {

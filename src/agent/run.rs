@@ -18,7 +18,7 @@ use super::{
     act::{Acting, answer_rest},
     conversation::{Conversation, warning},
     cut,
-    limits::{Exit, Limits, Reached, cost, money_nearly_over, with_last_call},
+    limits::{Exit, Limits, Reached, money_nearly_over, with_last_call, worst_cost},
     paid::{Unpaid, paid, worst_case},
     prompt,
     workbench::Workbench,
@@ -317,7 +317,7 @@ impl Agent {
         if more && self.bench.access() == Access::ReadOnly && request.turn > 1 {
             let both = with_last_call(worst_case(request));
             let left = services.budget.left(&self.name);
-            if let Err(over) = left.covers(cost(both, self.model.price()), both.total()) {
+            if let Err(over) = left.covers(worst_cost(both, self.model.price()), both.total()) {
                 return Ok(Asked::Reached(Reached::Money(over)));
             }
         }
@@ -346,14 +346,13 @@ impl Agent {
         let time_left = self.end(services, talk).saturating_sub(services.clock.monotonic());
         let steps = talk.account.steps + turn.account.steps;
         let left = services.budget.left(&self.name);
-        if self.limits.nearly_over(steps, time_left) || money_nearly_over(&left, worst, self.model.price()) {
-            match turn.messages.last_mut() {
-                Some(Message::User { content } | Message::Tool { content, .. }) => {
-                    content.push_str("\n\n");
-                    content.push_str(&warning());
-                }
-                _ => {}
-            }
+        let near =
+            self.limits.nearly_over(steps, time_left) || money_nearly_over(&left, worst, self.model.price());
+        if near
+            && let Some(Message::User { content } | Message::Tool { content, .. }) = turn.messages.last_mut()
+        {
+            content.push_str("\n\n");
+            content.push_str(&warning());
         }
     }
 }

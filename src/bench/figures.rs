@@ -1,11 +1,12 @@
 //! From what runs left to the figures of the table. Values in, values out.
 
+use super::judge::{Judgement, Marks};
 use crate::{
     domain::{Check, Knowledge, Money},
     gate::prose::{Paragraph, paragraphs},
     report::{
-        ArmFigures, BenchFigures, CitationFigures, InstanceFigures, MeanTokens, RunFigures, Spread,
-        StageFigures, Transitions,
+        ArmFigures, BenchFigures, CitationFigures, InstanceFigures, MeanTokens, QuestionFigures, RunFigures,
+        Spread, StageFigures, Transitions,
     },
     store::{AgentSummary, Outcome, RunSummary, Usage},
 };
@@ -17,6 +18,8 @@ pub struct Finished {
     pub knowledge: Option<Knowledge>,
     /// `None` where nobody scored its patch.
     pub resolved: Option<bool>,
+    /// `None` where nobody judged its questions.
+    pub judgement: Option<Judgement>,
 }
 
 /// One run of the bench.
@@ -74,6 +77,7 @@ fn arm_figures(arm: &str, runs: &[Run]) -> ArmFigures {
         stages: stages(&finished),
         usd: sum(finished.iter().map(|run| run_usd(&run.summary))).filter(|_| !finished.is_empty()),
         citations: citations(finished.iter().filter_map(|run| run.knowledge.as_ref())),
+        questions: questions(&finished.iter().filter_map(|run| run.judgement.as_ref()).collect::<Vec<_>>()),
         against_first: None,
     }
 }
@@ -148,6 +152,22 @@ fn citations<'a>(all: impl Iterator<Item = &'a Knowledge>) -> CitationFigures {
         }
     }
     figures
+}
+
+fn questions(judged: &[&Judgement]) -> Option<QuestionFigures> {
+    let marks: Vec<&Marks> = judged.iter().flat_map(|judgement| &judgement.questions).collect();
+    let mean_of = |mark: fn(&Marks) -> u8| mean(marks.iter().map(|one| f64::from(mark(one))));
+    (!marks.is_empty()).then(|| QuestionFigures {
+        judged_runs: judged.len(),
+        judged_questions: marks.len(),
+        relevance: mean_of(|one| one.relevance),
+        answerability: mean_of(|one| one.answerability),
+        diagnostic_utility: mean_of(|one| one.diagnostic_utility),
+        reasoning_depth: mean_of(|one| one.reasoning_depth),
+        clarity: mean_of(|one| one.clarity),
+        coverage: mean(judged.iter().map(|judgement| f64::from(judgement.coverage))),
+        judge_usd: sum(judged.iter().map(|judgement| judgement.usd.map(Money::usd))),
+    })
 }
 
 fn transitions(first: &[Run], arm: &[Run]) -> Transitions {

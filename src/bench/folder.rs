@@ -7,6 +7,7 @@
 //! | `ARM/INSTANCE/` | the run's own folder, as `acquire solve` leaves it |
 //! | `ARM/INSTANCE.log` | what the run told while it went on |
 //! | `ARM/INSTANCE.score.json`, `….score.log` | what the scorer found, and what it said on stderr |
+//! | `ARM/INSTANCE.judge.json` | what the judge thinks of its questions |
 //! | `ARM/predictions.jsonl` | the patches of finished runs in SWE-bench's form |
 //! | `table.json`, `table.md` | the table |
 //!
@@ -27,7 +28,7 @@ use crate::{
 };
 
 /// Errors that are a result of the method, and not of the day it was run on.
-const RESULTS: [&str; 2] = ["no_questions", "over_budget"];
+const RESULTS: [&str; 3] = ["no_questions", "over_budget", "time_limit"];
 
 /// What must be the same whenever a folder is used again. Arms are not in here: one may be added later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

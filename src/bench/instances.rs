@@ -250,7 +250,7 @@ pub(super) mod tests {
     #[test]
     fn broken_lines_are_named_by_number_and_not_repeated() {
         let good = row("a-1").to_string();
-        insta::assert_snapshot!(told(&format!("{good}\n{{\"patch\": \"THE-ANSWER\n")), @"data.jsonl: line 2: no JSON (column 20)");
+        insta::assert_snapshot!(told(&format!("{good}\n{{\"patch\": \"THE-ANSWER\n")), @"data.jsonl: line 2: no JSON (column 21)");
         insta::assert_snapshot!(told(&format!("{good}\n\n{{\"patch\": \"THE-ANSWER\"}}")), @"data.jsonl: line 3: no instance (column 23): the texts `instance_id`, `repo`, `base_commit`, `problem_statement` and, optional, `version` are needed");
         insta::assert_snapshot!(told(&format!("{good}\n{good}")), @"data.jsonl: line 2: a-1 stands in line 1 already");
         insta::assert_snapshot!(told(&format!("{good}\n{}", good.replace("a-1", "A-1"))), @"data.jsonl: line 2: A-1 stands in line 1 already");

@@ -43,6 +43,7 @@ pub async fn run(asked: args::BenchSolve) -> anyhow::Result<ExitCode> {
         scorer: asked.scorer,
         sandbox: asked.sandbox.unwrap_or(settings.sandbox.kind),
         again: asked.again,
+        judge: asked.judge,
         data,
     };
     let around = Surroundings {

@@ -74,9 +74,15 @@ fn agent(section: &str, limits: &AgentLimits) -> Result<(), OutOfRange> {
 }
 
 fn price(section: &str, price: Option<Price>) -> Result<(), OutOfRange> {
-    let Some(Price { input, cached, output }) = price else { return Ok(()) };
-    for (name, usd) in [("input", input), ("cached", cached), ("output", output)] {
-        within(&format!("{section}.price.{name}"), usd, 0.0..=1_000_000.0)?;
+    let Some(Price { input, cached, cache_write, output }) = price else { return Ok(()) };
+    let all = [
+        ("input", Some(input)),
+        ("cached", Some(cached)),
+        ("cache_write", cache_write),
+        ("output", Some(output)),
+    ];
+    for (name, usd) in all {
+        within_if_set(&format!("{section}.price.{name}"), usd, 0.0..=1_000_000.0)?;
     }
     Ok(())
 }

@@ -21,8 +21,19 @@ const PREFIX: &str = "ACQUIRE_";
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Keys whose variables are taken as text even where they look like a number, such as a key of digits.
-const TEXT_KEYS: [&str; 10] =
-    ["protocol", "name", "base_url", "api_key_env", "api_key", "kind", "image", "host", "cache", "runs"];
+const TEXT_KEYS: [&str; 11] = [
+    "protocol",
+    "name",
+    "base_url",
+    "api_key_env",
+    "api_key",
+    "tools",
+    "kind",
+    "image",
+    "host",
+    "cache",
+    "runs",
+];
 
 /// What the process was started in, as values.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ mod settings;
 pub use check::RUN_USD;
 pub use error::ConfigError;
 pub use load::{Environment, Loaded, load};
-pub use model::{ModelOverride, ModelSection, Protocol, Role, RoleModel};
+pub use model::{ModelOverride, ModelSection, Protocol, Role, RoleModel, Tools};
 pub use settings::{
     AgentLimits, GitSection, LimitsSection, MethodSection, PathsSection, RunLimits, SandboxKind,
     SandboxSection, Settings, Temperatures,

@@ -1,4 +1,5 @@
-//! `[model]` and what `[model.questioner]`, `[model.answerer]` and `[model.resolver]` override of it.
+//! `[model]` and what `[model.questioner]`, `[model.answerer]`, `[model.resolver]` and `[model.judge]` override
+//! of it.
 
 use std::fmt;
 
@@ -15,16 +16,19 @@ pub enum Role {
     Questioner,
     Answerer,
     Resolver,
+    /// Marks the questions of a bench.
+    Judge,
 }
 
 impl Role {
-    pub const ALL: [Self; 3] = [Self::Questioner, Self::Answerer, Self::Resolver];
+    pub const ALL: [Self; 4] = [Self::Questioner, Self::Answerer, Self::Resolver, Self::Judge];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Questioner => "questioner",
             Self::Answerer => "answerer",
             Self::Resolver => "resolver",
+            Self::Judge => "judge",
         }
     }
 }
@@ -41,6 +45,28 @@ impl fmt::Display for Role {
 pub enum Protocol {
     /// OpenAI's chat completions, which most providers and local servers speak as well.
     OpenAi,
+    /// Anthropic's messages.
+    Anthropic,
+}
+
+impl Protocol {
+    /// The endpoint of the protocol's maker, where none is set.
+    fn home(self) -> &'static str {
+        match self {
+            Self::OpenAi => "https://api.openai.com/v1",
+            Self::Anthropic => "https://api.anthropic.com/v1",
+        }
+    }
+}
+
+/// How a model calls tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tools {
+    /// By the provider's own tool calls.
+    Native,
+    /// By a fenced block of its text, for models without tool calls.
+    Text,
 }
 
 /// The model that every role asks, unless it has one of its own.
@@ -50,13 +76,14 @@ pub struct ModelSection {
     pub protocol: Protocol,
     /// As the provider calls it.
     pub name: String,
-    /// What `/chat/completions` is appended to.
+    /// What the protocol's path is appended to. Empty: the endpoint of the protocol's maker.
     pub base_url: String,
     /// Name of the environment variable that holds the key; empty for none.
     pub api_key_env: String,
     /// The key itself, meant to come from `ACQUIRE_MODEL__API_KEY`; goes before `api_key_env`.
     #[serde(deserialize_with = "read_secret", serialize_with = "hide_secret")]
     pub api_key: Option<SecretString>,
+    pub tools: Tools,
     /// Takes the place of the temperatures of `[method.temperature]`, for models that take one only.
     pub temperature: Option<f64>,
     /// Most tokens of one reply.
@@ -70,6 +97,7 @@ pub struct ModelSection {
     pub questioner: ModelOverride,
     pub answerer: ModelOverride,
     pub resolver: ModelOverride,
+    pub judge: ModelOverride,
 }
 
 impl Default for ModelSection {
@@ -77,9 +105,10 @@ impl Default for ModelSection {
         Self {
             protocol: Protocol::OpenAi,
             name: String::new(),
-            base_url: "https://api.openai.com/v1".to_owned(),
+            base_url: String::new(),
             api_key_env: String::new(),
             api_key: None,
+            tools: Tools::Native,
             temperature: None,
             max_tokens: 8_192,
             timeout_seconds: 600.0,
@@ -88,6 +117,7 @@ impl Default for ModelSection {
             questioner: ModelOverride::default(),
             answerer: ModelOverride::default(),
             resolver: ModelOverride::default(),
+            judge: ModelOverride::default(),
         }
     }
 }
@@ -102,6 +132,7 @@ pub struct ModelOverride {
     pub api_key_env: Option<String>,
     #[serde(deserialize_with = "read_secret", serialize_with = "hide_secret")]
     pub api_key: Option<SecretString>,
+    pub tools: Option<Tools>,
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
     pub timeout_seconds: Option<f64>,
@@ -117,6 +148,7 @@ pub struct RoleModel {
     pub base_url: String,
     /// `None` where none is set, as local servers need none.
     pub api_key: Option<SecretString>,
+    pub tools: Tools,
     pub temperature: f64,
     pub max_tokens: u32,
     pub timeout_seconds: f64,
@@ -128,8 +160,8 @@ pub struct RoleModel {
 impl Settings {
     /// The role's model. Fails when no name is set, or a variable that should hold the key is not there.
     ///
-    /// Two things are not inherited: a price by a model of another name, and a key by another endpoint,
-    /// which would hand it to somebody it was not made for.
+    /// Three things are not inherited: a price by a model of another name, an endpoint by another protocol,
+    /// and a key by another endpoint, which would hand it to somebody it was not made for.
     pub fn model_of(&self, role: Role, environment: &Environment) -> Result<RoleModel, ConfigError> {
         let base = &self.model;
         let own = self.model_override(role);
@@ -141,19 +173,29 @@ impl Settings {
                 example: "gpt-5-mini".into(),
             });
         }
-        let base_url = own.base_url.as_ref().unwrap_or(&base.base_url).clone();
+        let protocol = own.protocol.unwrap_or(base.protocol);
+        let endpoint = |protocol: Protocol, url: &str| {
+            if url.is_empty() { protocol.home().to_owned() } else { url.to_owned() }
+        };
+        let common = endpoint(base.protocol, &base.base_url);
+        let base_url = match &own.base_url {
+            Some(own) => endpoint(protocol, own),
+            None if protocol == base.protocol => common.clone(),
+            None => endpoint(protocol, ""),
+        };
         let own_key = own.api_key.is_some() || own.api_key_env.is_some();
-        let (prefix, key, variable) = if own_key || base_url != base.base_url {
+        let (prefix, key, variable) = if own_key || base_url != common {
             (format!("model.{role}"), &own.api_key, own.api_key_env.as_deref().unwrap_or_default())
         } else {
             ("model".to_owned(), &base.api_key, base.api_key_env.as_str())
         };
         let same_name = name == base.name;
         Ok(RoleModel {
-            protocol: own.protocol.unwrap_or(base.protocol),
+            protocol,
             name,
             base_url,
             api_key: read_key(&prefix, key, variable, environment)?,
+            tools: own.tools.unwrap_or(base.tools),
             temperature: own.temperature.or(base.temperature).unwrap_or(self.temperature(role)),
             max_tokens: own.max_tokens.unwrap_or(base.max_tokens),
             timeout_seconds: own.timeout_seconds.unwrap_or(base.timeout_seconds),
@@ -167,6 +209,7 @@ impl Settings {
             Role::Questioner => &self.model.questioner,
             Role::Answerer => &self.model.answerer,
             Role::Resolver => &self.model.resolver,
+            Role::Judge => &self.model.judge,
         }
     }
 
@@ -175,6 +218,8 @@ impl Settings {
             Role::Questioner => self.method.temperature.questioner,
             Role::Answerer => self.method.temperature.answerer,
             Role::Resolver => self.method.temperature.resolver,
+            // The same questions are to get the same marks.
+            Role::Judge => 0.0,
         }
     }
 }
@@ -219,7 +264,7 @@ mod tests {
         settings.model.name = "big".into();
         settings.model.base_url = "https://a.example/v1".into();
         settings.model.api_key = Some("for-a".to_owned().into());
-        settings.model.price = Some(Price { input: 1.0, cached: 0.5, output: 2.0 });
+        settings.model.price = Some(Price { input: 1.0, cached: 0.5, cache_write: None, output: 2.0 });
         settings
     }
 
@@ -251,6 +296,42 @@ mod tests {
     }
 
     #[test]
+    fn without_a_base_url_the_protocols_maker_is_asked_and_an_endpoint_goes_to_no_other_protocol() {
+        let of = |settings: &Settings| {
+            let model = settings.model_of(Role::Resolver, &environment(&[])).unwrap();
+            (model.base_url.clone(), key(&model).map(str::to_owned))
+        };
+        let mut settings = base();
+        settings.model.base_url.clear();
+        let for_a = || Some("for-a".to_owned());
+        assert_eq!(of(&settings), ("https://api.openai.com/v1".into(), for_a()));
+        settings.model.resolver.protocol = Some(Protocol::Anthropic);
+        assert_eq!(of(&settings), ("https://api.anthropic.com/v1".into(), None));
+        settings.model.base_url = "https://a.example/v1".into();
+        assert_eq!(of(&settings), ("https://api.anthropic.com/v1".into(), None));
+        settings.model.resolver.base_url = Some("https://a.example/v1".into());
+        assert_eq!(of(&settings), ("https://a.example/v1".into(), for_a()));
+        settings.model.protocol = Protocol::Anthropic;
+        settings.model.base_url.clear();
+        settings.model.resolver = ModelOverride::default();
+        assert_eq!(of(&settings), ("https://api.anthropic.com/v1".into(), for_a()));
+    }
+
+    #[test]
+    fn each_role_may_have_a_price_and_a_way_of_calling_tools() {
+        let mut settings = base();
+        let price = Price { input: 4.0, cached: 0.2, cache_write: Some(5.0), output: 20.0 };
+        settings.model.resolver.price = Some(price);
+        settings.model.resolver.tools = Some(Tools::Text);
+        let of = |role| settings.model_of(role, &environment(&[])).unwrap();
+        assert_eq!((of(Role::Resolver).price, of(Role::Resolver).tools), (Some(price), Tools::Text));
+        assert_eq!(
+            (of(Role::Answerer).price, of(Role::Answerer).tools),
+            (settings.model.price, Tools::Native)
+        );
+    }
+
+    #[test]
     fn a_key_is_read_from_the_variable_that_the_settings_name() {
         let mut settings = base();
         settings.model.resolver.api_key_env = Some("OTHER_KEY".into());
@@ -263,10 +344,10 @@ mod tests {
     fn the_temperature_is_the_roles_unless_the_model_takes_one_only() {
         let mut settings = base();
         let of = |settings: &Settings, role| settings.model_of(role, &environment(&[])).unwrap().temperature;
-        assert_eq!(Role::ALL.map(|role| of(&settings, role)), [0.7, 0.0, 0.0]);
+        assert_eq!(Role::ALL.map(|role| of(&settings, role)), [0.7, 0.0, 0.0, 0.0]);
         settings.model.temperature = Some(1.0);
         settings.model.resolver.temperature = Some(0.2);
-        assert_eq!(Role::ALL.map(|role| of(&settings, role)), [1.0, 1.0, 0.2]);
+        assert_eq!(Role::ALL.map(|role| of(&settings, role)), [1.0, 1.0, 0.2, 1.0]);
     }
 
     #[test]

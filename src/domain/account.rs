@@ -95,16 +95,35 @@ impl AddAssign for Tokens {
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub input: f64,
+    /// Of input that is read from the provider's cache.
     pub cached: f64,
+    /// Of input that is written to it, where that costs something else than `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
     pub output: f64,
 }
 
 impl Price {
+    /// Where nothing was written to a cache.
     pub fn of(&self, tokens: Tokens) -> Money {
-        let fresh = tokens.input.saturating_sub(tokens.cached) as f64;
-        let dollars =
-            fresh * self.input + tokens.cached as f64 * self.cached + tokens.output as f64 * self.output;
+        self.with_writes(tokens, 0)
+    }
+
+    /// `written`: the part of the input that was written to the cache; no token is read and written at once.
+    pub fn with_writes(&self, tokens: Tokens, written: u64) -> Money {
+        let uncached = tokens.input.saturating_sub(tokens.cached);
+        let written = written.min(uncached);
+        let dollars = (uncached - written) as f64 * self.input
+            + written as f64 * self.cache_write.unwrap_or(self.input)
+            + tokens.cached as f64 * self.cached
+            + tokens.output as f64 * self.output;
         Money::from_usd(dollars / 1e6)
+    }
+
+    /// The most that these tokens can cost.
+    pub fn worst(&self, tokens: Tokens) -> Money {
+        let written = if self.cache_write.is_some_and(|price| price > self.input) { tokens.input } else { 0 };
+        self.with_writes(tokens, written)
     }
 }
 
@@ -134,9 +153,24 @@ mod tests {
 
     #[test]
     fn cached_tokens_are_charged_at_their_own_price() {
-        let price = Price { input: 0.25, cached: 0.025, output: 2.0 };
+        let price = Price { input: 0.25, cached: 0.025, cache_write: None, output: 2.0 };
         let used = Tokens { input: 1_000_000, cached: 600_000, output: 100_000 };
         assert_eq!(price.of(used), Money::from_usd(0.1 + 0.015 + 0.2));
+        assert_eq!(price.with_writes(used, 300_000), price.of(used), "writing costs nothing more");
+        assert_eq!(price.worst(used), price.of(used));
+    }
+
+    #[test]
+    fn what_is_written_to_the_cache_is_charged_at_its_own_price() {
+        let price = Price { input: 4.0, cached: 0.2, cache_write: Some(5.0), output: 20.0 };
+        let used = Tokens { input: 1_000_000, cached: 600_000, output: 100_000 };
+        assert_eq!(price.with_writes(used, 300_000), Money::from_usd(0.4 + 1.5 + 0.12 + 2.0));
+        assert_eq!(
+            price.with_writes(used, 900_000),
+            Money::from_usd(2.0 + 0.12 + 2.0),
+            "only what is not read"
+        );
+        assert_eq!(price.worst(Tokens { cached: 0, ..used }), Money::from_usd(5.0 + 2.0));
     }
 
     #[test]

@@ -317,6 +317,11 @@ impl AgentName {
         Self("baseline".into())
     }
 
+    /// Marks the questions of a bench; no agent of a run.
+    pub fn judge() -> Self {
+        Self("judge".into())
+    }
+
     pub fn resolver() -> Self {
         Self("resolver".into())
     }

@@ -223,9 +223,11 @@ async fn call(
     services.progress.report(Event::AgentThinks { agent: agent.clone(), step });
     let started = services.clock.monotonic();
     let reply = context.paid(&**model, &request).await?;
-    // No tool was offered, so nobody can answer a call: what it says is taken for the reply.
+    // No tool was offered, so nobody can answer a call: what it says is taken for the reply. A provider's state
+    // belongs to the reply with its calls, which do not go back.
     let text = reply.text.clone().or_else(|| reply.calls.first().map(|call| call.arguments.clone()));
-    let reply = ChatReply { text, calls: Vec::new(), ..reply };
+    let provider = reply.provider.clone().filter(|_| reply.calls.is_empty());
+    let reply = ChatReply { text, calls: Vec::new(), provider, ..reply };
     let mut turn = Turn::of_reply(step, &reply, model.price(), services.clock.now());
     turn.account.seconds = (services.clock.monotonic() - started).as_secs_f64();
     report.add_notes(reply.notes);

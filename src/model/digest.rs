@@ -151,8 +151,11 @@ mod tests {
 
     #[test]
     fn what_comes_after_the_first_reply_counts_by_its_roles_only() {
-        let assistant =
-            |content: &str| Message::Assistant { content: Some(content.into()), tool_calls: vec![] };
+        let assistant = |content: &str| Message::Assistant {
+            content: Some(content.into()),
+            tool_calls: vec![],
+            provider: None,
+        };
         let tool = |content: &str| Message::Tool { tool_call_id: "c".into(), content: content.into() };
         let here = Digest::of(&request(vec![user("a"), assistant("b"), tool("13 ms")], &[]));
         let there = Digest::of(&request(vec![user("a"), assistant("b"), tool("15 ms")], &[]));

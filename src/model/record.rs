@@ -14,6 +14,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::digest::Digest;
 use crate::{
@@ -133,10 +134,22 @@ impl Recorder {
 fn redacted(reply: &ChatReply, redact: &Redact) -> ChatReply {
     let mut reply = reply.clone();
     reply.text = reply.text.map(|text| redact(&text));
+    reply.provider.take_if(|state| holds_secret(state, redact));
     for call in &mut reply.calls {
         call.arguments = redact(&call.arguments);
+        call.provider.take_if(|state| holds_secret(state, redact));
     }
     reply
+}
+
+/// A state that is changed is worth nothing to its provider, so it is left out as a whole.
+fn holds_secret(state: &Value, redact: &Redact) -> bool {
+    match state {
+        Value::String(text) => redact(text) != *text,
+        Value::Array(items) => items.iter().any(|item| holds_secret(item, redact)),
+        Value::Object(fields) => fields.values().any(|field| holds_secret(field, redact)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 #[async_trait]
@@ -147,6 +160,10 @@ impl ChatModel for Recorder {
 
     fn price(&self) -> Option<Price> {
         self.model.price()
+    }
+
+    fn context_tokens(&self) -> Option<u64> {
+        self.model.context_tokens()
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {

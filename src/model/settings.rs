@@ -13,11 +13,12 @@ use crate::domain::{Price, is_loopback};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSettings {
-    /// The wire format; `openai` is the only one that is built.
+    /// The wire format.
     pub protocol: Protocol,
     /// The model as its provider calls it, such as `gpt-5-mini`. Required.
     pub name: String,
-    /// The address that `/chat/completions` is appended to; it usually ends in `/v1`.
+    /// The address that the protocol's path is appended to; it usually ends in `/v1`. Empty: that of the
+    /// protocol's maker.
     pub base_url: String,
     /// Name of the environment variable that holds the key.
     pub api_key_env: Option<String>,
@@ -42,7 +43,7 @@ impl Default for ModelSettings {
         Self {
             protocol: Protocol::OpenAi,
             name: String::new(),
-            base_url: "https://api.openai.com/v1".to_owned(),
+            base_url: String::new(),
             api_key_env: None,
             api_key: None,
             temperature: None,
@@ -61,6 +62,33 @@ pub enum Protocol {
     /// OpenAI's chat completions, which DeepSeek, Gemini, Mistral, Ollama, vLLM, OpenRouter and others speak
     /// as well.
     OpenAi,
+    /// Anthropic's messages.
+    Anthropic,
+}
+
+impl Protocol {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+        }
+    }
+
+    /// What is appended to the base URL.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::OpenAi => "chat/completions",
+            Self::Anthropic => "messages",
+        }
+    }
+
+    /// The maker's own base URL.
+    fn home(self) -> &'static str {
+        match self {
+            Self::OpenAi => "https://api.openai.com/v1",
+            Self::Anthropic => "https://api.anthropic.com/v1",
+        }
+    }
 }
 
 impl TryFrom<String> for Protocol {
@@ -68,8 +96,9 @@ impl TryFrom<String> for Protocol {
     fn try_from(name: String) -> Result<Self, String> {
         match name.as_str() {
             "openai" => Ok(Self::OpenAi),
+            "anthropic" => Ok(Self::Anthropic),
             other => Err(format!(
-                "this version does not speak the protocol {other:?}; use \"openai\", which most providers offer"
+                "this version does not speak the protocol {other:?}; use \"openai\", which most providers offer, or \"anthropic\""
             )),
         }
     }
@@ -114,8 +143,12 @@ impl ModelSettings {
         }
         if let Some(price) = self.price {
             let fine = |dollars: f64| (0.0..=1e6).contains(&dollars);
-            if !(fine(price.input) && fine(price.cached) && fine(price.output)) {
-                return wrong("price", "input, cached and output are dollars for a million tokens, from 0");
+            let all = [Some(price.input), Some(price.cached), price.cache_write, Some(price.output)];
+            if !all.into_iter().flatten().all(fine) {
+                return wrong(
+                    "price",
+                    "input, cached, cache_write and output are dollars for a million tokens, from 0",
+                );
             }
         }
         Ok(())
@@ -126,6 +159,11 @@ impl ModelSettings {
         self.price.or_else(|| price::list_price(&self.name))
     }
 
+    /// As the list says; `None` where it does not name the model.
+    pub fn context_tokens(&self) -> Option<u64> {
+        price::list_context_tokens(&self.name)
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.timeout_seconds)
     }
@@ -133,8 +171,9 @@ impl ModelSettings {
     /// The base URL, taken apart and checked.
     pub(super) fn endpoint(&self) -> Result<Url, SettingsError> {
         let wrong = |reason: &str| Err(SettingsError::new("base_url", reason));
-        let Ok(url) = Url::parse(&self.base_url) else {
-            return wrong("not a URL. It looks like https://api.openai.com/v1");
+        let given = Some(self.base_url.as_str()).filter(|given| !given.is_empty());
+        let Ok(url) = Url::parse(given.unwrap_or(self.protocol.home())) else {
+            return wrong(&format!("not a URL. It looks like {}", self.protocol.home()));
         };
         if !matches!(url.scheme(), "https" | "http") || url.host().is_none() {
             return wrong("must begin with https:// or http:// and name a host");
@@ -142,8 +181,9 @@ impl ModelSettings {
         if !url.username().is_empty() || url.password().is_some() {
             return wrong("must not hold a user or password. Put the key into ACQUIRE_MODEL__API_KEY");
         }
-        if url.path().trim_end_matches('/').ends_with("/chat/completions") {
-            return wrong("must end before /chat/completions, which is appended to it");
+        let path = self.protocol.path();
+        if url.path().trim_end_matches('/').ends_with(&format!("/{path}")) {
+            return wrong(&format!("must end before /{path}, which is appended to it"));
         }
         Ok(url)
     }
@@ -272,7 +312,7 @@ mod tests {
 
     #[test]
     fn only_what_is_built_is_taken() {
-        insta::assert_snapshot!(from(r#"{"protocol": "anthropic"}"#).unwrap_err(), @r#"this version does not speak the protocol "anthropic"; use "openai", which most providers offer at line 1 column 25"#);
+        insta::assert_snapshot!(from(r#"{"protocol": "gemini"}"#).unwrap_err(), @r#"this version does not speak the protocol "gemini"; use "openai", which most providers offer, or "anthropic" at line 1 column 22"#);
         assert!(from(r#"{"nmae": "m"}"#).unwrap_err().contains("unknown field `nmae`"));
     }
 
@@ -281,7 +321,6 @@ mod tests {
         let refused = |settings: ModelSettings| settings.validate().unwrap_err().key;
         assert_eq!(refused(ModelSettings::default()), "name");
         for base_url in [
-            "",
             "api.openai.com",
             "ftp://a/v1",
             "https://user:sk-1@a/v1",
@@ -291,6 +330,8 @@ mod tests {
             assert_eq!(refused(settings.clone()), "base_url", "{base_url}");
             assert!(!settings.validate().unwrap_err().to_string().contains("sk-1"));
         }
+        let base_url = "http://127.0.0.1/v1/messages".to_owned();
+        assert_eq!(refused(ModelSettings { protocol: Protocol::Anthropic, base_url, ..named() }), "base_url");
         for temperature in [-0.1, 2.1, f64::NAN] {
             assert_eq!(refused(ModelSettings { temperature: Some(temperature), ..named() }), "temperature");
         }
@@ -301,15 +342,24 @@ mod tests {
             assert_eq!(refused(ModelSettings { timeout_seconds, ..named() }), "timeout_seconds");
         }
         assert_eq!(refused(ModelSettings { retries: 21, ..named() }), "retries");
-        let price = Some(Price { input: -1.0, cached: 0.0, output: 0.0 });
-        assert_eq!(refused(ModelSettings { price, ..named() }), "price");
+        let free = Price { input: 0.0, cached: 0.0, cache_write: None, output: 0.0 };
+        for price in [Price { input: -1.0, ..free }, Price { cache_write: Some(f64::NAN), ..free }] {
+            assert_eq!(refused(ModelSettings { price: Some(price), ..named() }), "price");
+        }
+    }
+
+    #[test]
+    fn an_empty_base_url_is_that_of_the_protocols_maker() {
+        let endpoint = |protocol| ModelSettings { protocol, ..named() }.endpoint().unwrap().to_string();
+        assert_eq!(endpoint(Protocol::OpenAi), "https://api.openai.com/v1");
+        assert_eq!(endpoint(Protocol::Anthropic), "https://api.anthropic.com/v1");
     }
 
     #[test]
     fn the_settings_price_goes_before_the_list() {
         let listed = ModelSettings { name: "gpt-5-mini".into(), ..ModelSettings::default() };
         assert_eq!(listed.price().unwrap().output, 2.0);
-        let own = Price { input: 1.0, cached: 1.0, output: 1.0 };
+        let own = Price { input: 1.0, cached: 1.0, cache_write: None, output: 1.0 };
         assert_eq!(ModelSettings { price: Some(own), ..listed }.price(), Some(own));
         assert_eq!(named().price(), None);
     }

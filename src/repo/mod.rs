@@ -8,6 +8,7 @@
 //! - The network is reached through `transport` alone: one host, no redirects, tokens only in a header.
 
 mod agent_repository;
+mod border;
 mod compare;
 mod create;
 mod edit;

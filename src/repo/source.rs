@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use git2::{ErrorCode, Repository};
 use url::Url;
 
-use super::engine::{blocking, init, shown};
+use super::{
+    border,
+    engine::{blocking, init, shown},
+};
 use crate::{
     domain::{RepoId, is_loopback},
     method::ports::SourceError,
@@ -120,6 +123,7 @@ pub(super) fn open_folder(path: &Path) -> Result<Repository, SourceError> {
             "there is no folder {shown_path}; give a folder that holds a git repository, or an https:// address"
         )));
     }
+    border::look(path)?;
     Repository::open(path).map_err(|error| {
         SourceError::Input(if error.code() == ErrorCode::NotFound {
             format!(

@@ -12,7 +12,7 @@ use crate::{
     store::{Outcome, RunSummary},
 };
 
-use super::words::{duration, money};
+use super::words::{counted, duration, money};
 
 pub use table::bench_table;
 
@@ -51,6 +51,8 @@ pub struct ArmFigures {
     /// Money of all finished runs together, US dollars.
     pub usd: Option<f64>,
     pub citations: CitationFigures,
+    /// What a judge thinks of the questions; absent where none was judged.
+    pub questions: Option<QuestionFigures>,
     /// Against the first arm; absent for itself.
     pub against_first: Option<Transitions>,
 }
@@ -87,6 +89,22 @@ pub struct CitationFigures {
     pub unverified: usize,
     /// Paragraphs and list items of answers without a citation.
     pub not_cited: usize,
+}
+
+/// Marks of questions from 1 to 10 (ACQUIRE, Table III): means over judged questions, and of coverage over
+/// judged runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct QuestionFigures {
+    pub judged_runs: usize,
+    pub judged_questions: usize,
+    pub relevance: f64,
+    pub answerability: f64,
+    pub diagnostic_utility: f64,
+    pub reasoning_depth: f64,
+    pub clarity: f64,
+    pub coverage: f64,
+    /// What judging cost, US dollars; in no other figure.
+    pub judge_usd: Option<f64>,
 }
 
 /// An arm beside the first one, on instances that are scored in both.
@@ -182,12 +200,21 @@ pub fn run_unscored(run: &str, why: &str, log: &str) -> String {
     format!("{run}: unscored: {} (what it said: {log})", shown::text(why))
 }
 
+pub fn run_judged(run: &str, questions: usize) -> String {
+    format!("{run}: {} judged", counted(questions, "question"))
+}
+
+pub fn run_unjudged(run: &str, why: &str) -> String {
+    format!("{run}: not judged: {}", shown::text(why))
+}
+
 /// What the bench is about to do.
 pub fn bench_begins(runs: usize, finished: usize, jobs: usize, folder: &str) -> String {
-    format!("{runs} runs in {folder}, {finished} of them finished earlier; {jobs} at once")
+    format!("{} in {folder}, {finished} finished earlier; {jobs} at once", counted(runs, "run"))
 }
 
 /// No further run is begun, since it might cost more than is left.
 pub fn bench_over_budget(left: usize) -> String {
-    format!("--max-usd is reached: {left} runs are not begun; give more, and the same command goes on")
+    let runs = counted(left, "run");
+    format!("--max-usd is reached: {runs} not begun; give more, and the same command goes on")
 }

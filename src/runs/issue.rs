@@ -1,6 +1,6 @@
 //! Where the issue comes from: a file, or GitHub.
 
-use std::{io::Read, path::Path};
+use std::{fs::File, io::Read, path::Path};
 
 use secrecy::SecretString;
 
@@ -8,6 +8,7 @@ use crate::{
     domain::{Issue, RepoId},
     gate::intake::{AdmittedIssue, IntakeError, IntakeLimits, admit_issue, issue_from_file},
     github::{IssueError, IssueReader, IssueRef},
+    store::open_regular,
 };
 
 use super::StartError;
@@ -23,7 +24,7 @@ pub fn from_file(path: &Path) -> Result<Issue, StartError> {
         )
     };
     let refused = |e: IntakeError| told(e.to_string(), e.class());
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = open_regular(path, File::options().read(true)).map_err(unreadable)?;
     let (size, limit) = (file.metadata().map_err(unreadable)?.len(), limits.file_bytes);
     if size > limit as u64 {
         return Err(refused(IntakeError::FileTooLarge {
@@ -31,7 +32,7 @@ pub fn from_file(path: &Path) -> Result<Issue, StartError> {
             limit,
         }));
     }
-    // What is no file has no size, and files grow.
+    // Files grow.
     let mut bytes = Vec::new();
     file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     let issue = issue_from_file(&bytes, &limits).map_err(refused)?;

@@ -16,6 +16,7 @@ mod issue;
 mod parts;
 mod results;
 mod settings;
+mod text_words;
 mod trial;
 
 use std::{io, path::Path, sync::Arc, time::Duration};
@@ -52,6 +53,7 @@ pub use inputs::{
     AnswererKind, Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start,
 };
 pub use results::Solved;
+pub use settings::model_settings;
 pub use trial::{Trial, try_out};
 
 use parts::{Folders, Repository};

@@ -10,13 +10,13 @@ use jiff::SignedDuration;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    config::{RoleModel, SandboxKind, SandboxSection},
+    config::{RoleModel, SandboxKind, SandboxSection, Tools},
     domain::{CommitId, RepoId, RunId},
     method::{
         context::{Models, RunError},
         ports::{ChatModel, History, SandboxError, Sandboxes, SourceError, SourceTree},
     },
-    model::{self, Header, Recorder, Recording, Replayer, Strictness},
+    model::{self, Header, Recorder, Recording, Replayer, Strictness, TextTools},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     report::preparing,
     sandbox::{
@@ -30,6 +30,7 @@ use super::{
     Host, StartError, active,
     inputs::{Replay, ReplaySource, Replies, Request},
     settings::{RoleModels, model_settings},
+    text_words::TEXT_WORDS,
 };
 
 /// A sandbox's objects outlive the longest run by this much before other instances may remove them.
@@ -166,10 +167,9 @@ pub async fn open_sandboxes(
         Ok(engine) => engine,
         Err(why_none) => {
             let sandboxes = start_namespaces(settings, run, tree, history, folders).await?;
-            return Ok((
-                Arc::new(sandboxes),
-                vec![format!("{why_none} Fit for your own repositories only.")],
-            ));
+            let mut notes = vec![format!("{why_none} Fit for your own repositories only.")];
+            notes.extend(sandboxes.notes());
+            return Ok((Arc::new(sandboxes), notes));
         }
     };
     let image = request.image.clone().unwrap_or_else(|| settings.image.clone());
@@ -270,6 +270,10 @@ pub fn connect_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Res
         }
         let variable = |name: &str| host.environment.variable(name).map(str::to_owned);
         let model = model::connect(&model_settings(role), variable).map_err(unusable)?;
+        let model: Arc<dyn ChatModel> = match role.tools {
+            Tools::Native => model,
+            Tools::Text => Arc::new(TextTools::new(model, TEXT_WORDS)),
+        };
         opened.push((role, model.clone()));
         Ok(model)
     };
@@ -313,6 +317,8 @@ fn unusable(error: impl std::fmt::Display) -> StartError {
 fn same_model(a: &RoleModel, b: &RoleModel) -> bool {
     let key = |model: &RoleModel| model.api_key.as_ref().map(|key| key.expose_secret().to_owned());
     a.name == b.name
+        && a.protocol == b.protocol
+        && a.tools == b.tools
         && a.base_url == b.base_url
         && a.price == b.price
         && a.max_tokens == b.max_tokens

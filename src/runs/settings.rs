@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::{
     agent::ledger::{Cap, Ledger},
-    config::{AgentLimits, ConfigError, Environment, Role, RoleModel, Settings},
+    config::{AgentLimits, ConfigError, Environment, Protocol, Role, RoleModel, Settings},
     domain::{AgentName, Money},
     method::context::{self, AgentSettings, QuestionerSettings},
-    model::ModelSettings,
+    model::{self, ModelSettings},
 };
 
 /// The model that each role asks.
@@ -78,6 +78,10 @@ pub fn ledger(settings: &Settings) -> Ledger {
 
 pub fn model_settings(model: &RoleModel) -> ModelSettings {
     ModelSettings {
+        protocol: match model.protocol {
+            Protocol::OpenAi => model::Protocol::OpenAi,
+            Protocol::Anthropic => model::Protocol::Anthropic,
+        },
         name: model.name.clone(),
         base_url: model.base_url.clone(),
         api_key: model.api_key.clone(),

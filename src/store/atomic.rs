@@ -2,14 +2,14 @@
 
 use std::{
     fs::{self, File, Permissions},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::PermissionsExt,
     path::Path,
 };
 
 use crate::method::ports::StoreError;
 
-use super::file_error;
+use super::{file_error, open_regular};
 
 /// How unfinished files are named; [`sweep`] removes those that a killed process left.
 const UNFINISHED: &str = ".unfinished-";
@@ -55,7 +55,11 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
 
 /// `None` where there is no such file.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match fs::read(path) {
+    let read = || {
+        let mut bytes = Vec::new();
+        open_regular(path, File::options().read(true))?.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    match read() {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(file_error(path, format!("cannot be read: {error}"))),

@@ -121,6 +121,11 @@ fn trajectory_json(opening: &Opening, turns: &[Turn], ending: Ending) -> Value {
     for turn in turns {
         account += turn.account;
         messages.extend(turn.messages.iter().map(|m| message(m, extra(m, turn))));
+        messages.extend(turn.compaction.as_ref().map(|shortened| {
+            let extra =
+                json!({ "timestamp": timestamp(turn), "compaction": { "keep_from": shortened.keep_from } });
+            json!({ "role": "user", "content": shortened.summary, "extra": extra })
+        }));
     }
     let submission = ending.patch.unwrap_or_else(|| submitted(turns));
     let exit_status = ending.exit.map_or("", exit_status);
@@ -152,7 +157,7 @@ fn submitted(turns: &[Turn]) -> String {
         (Some(submission), _) => {
             serde_json::to_string_pretty(submission).expect("a JSON value can be written as text")
         }
-        (None, Some(Message::Assistant { content: Some(text), tool_calls })) if tool_calls.is_empty() => {
+        (None, Some(Message::Assistant { content: Some(text), tool_calls, .. })) if tool_calls.is_empty() => {
             text.clone()
         }
         _ => String::new(),
@@ -165,7 +170,7 @@ fn message(message: &Message, extra: Value) -> Value {
         Message::System { content } | Message::User { content } => {
             json!({ "role": message.role(), "content": content })
         }
-        Message::Assistant { content, tool_calls } => {
+        Message::Assistant { content, tool_calls, .. } => {
             let calls: Vec<Value> = tool_calls.iter().map(call).collect();
             let mut shown = json!({ "role": "assistant", "content": content });
             if !calls.is_empty() {
@@ -187,7 +192,7 @@ fn call(call: &ToolCall) -> Value {
 }
 
 fn extra(message: &Message, turn: &Turn) -> Value {
-    let timestamp = turn.at.as_duration().as_secs_f64();
+    let timestamp = timestamp(turn);
     match message {
         Message::Assistant { tool_calls, .. } => {
             let actions: Vec<Value> = tool_calls.iter().filter_map(action).collect();
@@ -200,6 +205,11 @@ fn extra(message: &Message, turn: &Turn) -> Value {
             None => json!({ "timestamp": timestamp }),
         },
     }
+}
+
+/// Seconds since 1970.
+fn timestamp(turn: &Turn) -> f64 {
+    turn.at.as_duration().as_secs_f64()
 }
 
 /// A command that was called for.

@@ -16,7 +16,7 @@ use crate::{
     method::ports::{Opening, RunStore, StoreError, Turn},
 };
 
-use super::{Redactor, atomic, file_error, redact, trajectory::Trajectory, trees::SavedTrees};
+use super::{Redactor, atomic, file_error, open_regular, redact, trajectory::Trajectory, trees::SavedTrees};
 
 /// A run's folder, held by this process alone until it is dropped or the process ends.
 ///
@@ -113,11 +113,7 @@ impl RunFolder {
 impl Folder {
     fn lock(path: &Path, redact: Redactor) -> Result<Self, StoreError> {
         let file = path.join("run.lock");
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&file)
+        let lock = open_regular(&file, OpenOptions::new().write(true).create(true).truncate(false))
             .map_err(|error| file_error(&file, format!("cannot be opened: {error}")))?;
         match lock.try_lock() {
             Ok(()) => {}

@@ -25,6 +25,7 @@ mod export;
 mod files;
 mod output;
 mod redact;
+mod regular;
 mod run_json;
 mod trajectory;
 mod trees;
@@ -34,6 +35,7 @@ pub use export::export_trajectories;
 pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results};
 pub use redact::Redactor;
+pub use regular::open_regular;
 pub use run_json::{
     AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, RunSummary, StageSummary, Strategy, Usage,
 };

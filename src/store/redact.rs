@@ -53,9 +53,10 @@ fn message(from: &Message, redact: &Redactor) -> Message {
     match from {
         Message::System { content } => Message::System { content: redact(content) },
         Message::User { content } => Message::User { content: redact(content) },
-        Message::Assistant { content, tool_calls } => Message::Assistant {
+        Message::Assistant { content, tool_calls, provider } => Message::Assistant {
             content: content.as_deref().map(|text| redact(text)),
             tool_calls: tool_calls.iter().map(|call| self::call(call, redact)).collect(),
+            provider: state(provider.as_ref(), redact),
         },
         Message::Tool { tool_call_id, content } => {
             Message::Tool { tool_call_id: redact(tool_call_id), content: redact(content) }
@@ -64,7 +65,18 @@ fn message(from: &Message, redact: &Redactor) -> Message {
 }
 
 fn call(from: &ToolCall, redact: &Redactor) -> ToolCall {
-    ToolCall { id: redact(&from.id), name: redact(&from.name), arguments: arguments(&from.arguments, redact) }
+    ToolCall {
+        id: redact(&from.id),
+        name: redact(&from.name),
+        arguments: arguments(&from.arguments, redact),
+        provider: state(from.provider.as_ref(), redact),
+    }
+}
+
+/// What a provider wants back unchanged is worth nothing when it is changed: where it holds a secret it is left
+/// out as a whole.
+fn state(from: Option<&Value>, redact: &Redactor) -> Option<Value> {
+    from.filter(|state| value(state, redact) == **state).cloned()
 }
 
 /// JSON as a model wrote it. Its escapes can spell any character, so the strings are looked at too; where
@@ -97,7 +109,9 @@ mod tests {
                     id: "call-hunter2".into(),
                     name: "hunter2".into(),
                     arguments: "{\"command\": \"echo hunter2\"".into(),
+                    provider: Some(json!({"signature": "hunter2"})),
                 }],
+                provider: Some(json!({"reasoning": "the key is hunter2"})),
             },
             Message::Tool { tool_call_id: "call-hunter2".into(), content: "hunter2\n".into() },
         ]);
@@ -114,8 +128,10 @@ mod tests {
             id: "1".into(),
             name: "bash".into(),
             arguments: r#"{"command": "echo h\u0075nter2"}"#.into(),
+            provider: Some(json!({"signature": "abc"})),
         };
         assert_eq!(call(&spelled, &redact).arguments, r#"{"command":"echo [redacted]"}"#);
+        assert_eq!(call(&spelled, &redact).provider, spelled.provider);
 
         let start = Opening {
             agent: "resolver".into(),

@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::method::ports::{Opening, StoreError, Turn};
 
-use super::file_error;
+use super::{file_error, open_regular};
 
 /// An open trajectory file.
 pub struct Trajectory {
@@ -42,8 +42,8 @@ impl Trajectory {
     }
 
     /// The file's whole lines, and its length with what stands behind them.
-    fn open(path: &Path, options: &OpenOptions) -> Result<Option<(Self, u64)>, StoreError> {
-        let file = match options.open(path) {
+    fn open(path: &Path, options: &mut OpenOptions) -> Result<Option<(Self, u64)>, StoreError> {
+        let file = match open_regular(path, options) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(file_error(path, format!("cannot be opened: {error}"))),

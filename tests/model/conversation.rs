@@ -29,7 +29,9 @@ async fn a_conversation_travels_in_the_openai_format() {
             id: "c1".into(),
             name: "bash".into(),
             arguments: r#"{"command":"ls"}"#.into(),
+            provider: None,
         }],
+        provider: None,
     });
     request.messages.push(Message::Tool { tool_call_id: "c1".into(), content: "README".into() });
     request.response_schema = Some(("answer".into(), json!({ "type": "object" })));

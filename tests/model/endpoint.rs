@@ -8,7 +8,7 @@ use std::{
 use acquire::{
     domain::AgentName,
     method::ports::{ChatModel, ChatReply, ChatRequest, Message, ModelError, ToolSpec},
-    model::{ModelSettings, OpenAiModel, Timer},
+    model::{HttpModel, ModelSettings, Timer},
 };
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use tokio::{
 };
 use wiremock::{
     Match, Mock, MockServer, Request, ResponseTemplate,
-    matchers::{method, path},
+    matchers::{method, path_regex},
 };
 
 /// Notes the pauses that were asked for instead of making them.
@@ -47,9 +47,9 @@ pub fn settings(base_url: &str) -> ModelSettings {
     ModelSettings { base_url: base_url.to_owned(), name: "test-model".into(), ..ModelSettings::default() }
 }
 
-pub fn model(settings: &ModelSettings) -> (OpenAiModel, Arc<Pauses>) {
+pub fn model(settings: &ModelSettings) -> (HttpModel, Arc<Pauses>) {
     let pauses = Arc::new(Pauses::default());
-    let model = OpenAiModel::new(settings, |_| None).unwrap();
+    let model = HttpModel::new(settings, |_| None).unwrap();
     (model.with_timer(Arc::clone(&pauses) as Arc<dyn Timer>), pauses)
 }
 
@@ -58,7 +58,7 @@ pub async fn endpoint(answers: Vec<ResponseTemplate>) -> MockServer {
     let server = MockServer::start().await;
     for answer in answers {
         Mock::given(method("POST"))
-            .and(path("/v1/chat/completions"))
+            .and(path_regex("^/v1/(chat/completions|messages)/?$"))
             .respond_with(answer)
             .up_to_n_times(1)
             .mount(&server)

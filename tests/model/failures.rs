@@ -42,6 +42,9 @@ async fn a_refused_key_is_told_at_once_and_never_shown() {
     let placeholder = |settings| ModelSettings { api_key: Some("one".to_owned().into()), ..settings };
     assert!(call_with(vec![error(400, "no one")], placeholder).await.error().ends_with("no one"));
 
+    let echoed = error(400, "no").insert_header("request-id", "sk-secret-1");
+    assert!(call_with(vec![echoed], with_key).await.error().ends_with("(400): no"));
+
     let model = model(&with_key(settings("http://127.0.0.1:1/v1"))).0;
     assert!(!format!("{model:?}").contains("sk-"));
 }

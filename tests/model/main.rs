@@ -1,8 +1,10 @@
 //! The model client against an endpoint that misbehaves in every way the wire allows, recordings, and
 //! GitHub's issue API.
 
+mod anthropic;
 mod conversation;
 mod endpoint;
+mod exchanges;
 mod failures;
 mod issues;
 mod recordings;

@@ -10,7 +10,7 @@ use std::{
 use acquire::{
     domain::{AgentName, Price},
     method::ports::{ChatModel, ChatRequest, Message},
-    model::{Header, ModelSettings, OpenAiModel, Recorder, Recording, Redact, Replayer, Strictness},
+    model::{Header, HttpModel, ModelSettings, Recorder, Recording, Redact, Replayer, Strictness},
 };
 use serde_json::{Value, json};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers::any};
@@ -22,7 +22,7 @@ fn header() -> Header {
         recorded_with: "test-model".into(),
         at: "2026-11-30T10:00:00Z".parse().unwrap(),
         note: "typed in by a person".into(),
-        price: Some(Price { input: 1.0, cached: 0.1, output: 2.0 }),
+        price: Some(Price { input: 1.0, cached: 0.1, cache_write: None, output: 2.0 }),
     }
 }
 
@@ -34,7 +34,7 @@ fn prompt(text: &str, volatile: &[&str]) -> ChatRequest {
     }
 }
 
-async fn chatty() -> (MockServer, Arc<OpenAiModel>) {
+async fn chatty() -> (MockServer, Arc<HttpModel>) {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(fine()).mount(&server).await;
     let (model, _) = model(&settings(&base_url(&server)));
@@ -100,7 +100,11 @@ async fn a_changed_or_emptied_prompt_or_tool_cannot_pass() {
     changed.tools[0].parameters["properties"]["command"]["type"] = json!("array");
     insta::assert_snapshot!(refusal(&path, &changed).await, @"recorded replies: replies.jsonl: the reply for agent resolver, turn 1 was recorded for another request, which differs in its tools. Record the run anew, or replay leniently");
     let mut longer = prompt("Fix it.", &[]);
-    longer.messages.push(Message::Assistant { content: Some("ok".into()), tool_calls: vec![] });
+    longer.messages.push(Message::Assistant {
+        content: Some("ok".into()),
+        tool_calls: vec![],
+        provider: None,
+    });
     insta::assert_snapshot!(refusal(&path, &longer).await, @"recorded replies: replies.jsonl: the reply for agent resolver, turn 1 was recorded for another request, which differs in its roles. Record the run anew, or replay leniently");
     let other_turn = ChatRequest { turn: 2, ..prompt("Fix it.", &[]) };
     insta::assert_snapshot!(refusal(&path, &other_turn).await, @"recorded replies: replies.jsonl: there is no reply for agent resolver, turn 2 (1 of its turns are recorded). Record the run anew");

@@ -1,8 +1,8 @@
 //! Optional parameters that a provider refuses: asked once more without, remembered, and said.
 
 use acquire::{
-    method::ports::{ChatModel, ChatRequest},
-    model::{ModelSettings, OpenAiModel},
+    method::ports::{ChatModel, ChatRequest, Message, ToolCall},
+    model::{HttpModel, ModelSettings},
 };
 use serde_json::{Value, json};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers::any};
@@ -10,7 +10,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate, matchers::any};
 use super::endpoint::{Sends, base_url, call, error, fine, model, request, settings};
 
 /// An endpoint that refuses requests with these keys, in the providers' own words.
-async fn refusing(refusals: &[(&'static str, ResponseTemplate)]) -> (MockServer, OpenAiModel) {
+async fn refusing(refusals: &[(&'static str, ResponseTemplate)]) -> (MockServer, HttpModel) {
     let server = MockServer::start().await;
     for (key, answer) in refusals {
         Mock::given(Sends(key)).respond_with(answer.clone()).mount(&server).await;
@@ -114,4 +114,34 @@ async fn a_parameter_that_was_not_sent_cannot_be_refused() {
     let (model, _) = model(&ModelSettings { retries: 0, ..settings(&base_url(&server)) });
     assert!(model.chat(&ChatRequest { temperature: None, ..request() }).await.is_err());
     assert_eq!(sent(&server).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_conversation_of_another_model_is_taken_up_with_placeholders() {
+    let call = ToolCall { id: "a".into(), name: "bash".into(), arguments: "{}".into(), provider: None };
+    let mut request = request();
+    request.messages.push(Message::Assistant { content: None, tool_calls: vec![call], provider: None });
+    request.messages.push(Message::Tool { tool_call_id: "a".into(), content: "README".into() });
+
+    let gemini = "Function call is missing a thought_signature in functionCall parts.";
+    let deepseek = "The `reasoning_content` in the thinking mode must be passed back to the API.";
+    let sent = async |refusal: &str| {
+        let server =
+            super::endpoint::endpoint(vec![error(400, refusal), fine(), fine(), error(400, refusal)]).await;
+        let (model, _) = model(&settings(&base_url(&server)));
+        let notes = model.chat(&request).await.unwrap().notes;
+        assert!(notes.len() == 1 && notes[0].ends_with("a placeholder was sent"), "{notes:?}");
+        assert!(model.chat(&request).await.unwrap().notes.is_empty(), "it is remembered");
+        assert_eq!(model.chat(&request).await.unwrap_err().class(), "model_refused", "asked once only");
+        let requests = server.received_requests().await.unwrap();
+        [0, 1, 2].map(|number: usize| requests[number].body_json::<Value>().unwrap()["messages"][2].clone())
+    };
+    let [first, second, third] = sent(gemini).await;
+    assert_eq!(first["tool_calls"][0].get("extra_content"), None);
+    let signature = json!({ "google": { "thought_signature": "skip_thought_signature_validator" } });
+    assert_eq!(second["tool_calls"][0]["extra_content"], signature);
+    assert_eq!(second, third);
+    let [first, second, third] = sent(deepseek).await;
+    assert_eq!((first.get("reasoning_content"), &second["reasoning_content"]), (None, &json!("")));
+    assert_eq!(second, third);
 }

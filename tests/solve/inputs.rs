@@ -1,6 +1,6 @@
 //! What a user can get wrong: told before anything is paid, with what, where, and what to do.
 
-use std::{fs, io::Write as _};
+use std::fs;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -90,18 +90,39 @@ async fn an_issue_that_cannot_be_worked_on() {
 }
 
 #[tokio::test]
-async fn s_07_of_an_issue_file_without_end_no_more_is_read_than_one_may_have() {
+async fn s_07_a_pipe_or_a_device_is_no_issue_file_and_is_not_waited_for() {
     let project = Project::new();
-    let pipe = project.path("issue.md");
-    fs::remove_file(&pipe).unwrap();
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // A pipe has no size that could be looked at first. Whoever reads it all ends, too, but hears 64 MB.
-    let writer = std::thread::spawn(move || {
-        let mut pipe = fs::OpenOptions::new().write(true).open(pipe).unwrap();
-        (0..1_000).try_for_each(|_| pipe.write_all(&[b'a'; 64_000]))
-    });
-    assert_snapshot!(refused(&project, as_it_is).await, @"error: DIR/issue.md: the issue file has 1000001 bytes, more than the 1000000 that are read. Shorten it to what the problem needs");
-    assert_eq!(writer.join().unwrap().unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    let issue = project.path("issue.md");
+    fs::remove_file(&issue).unwrap();
+    // Nobody ever writes to it.
+    nix::unistd::mkfifo(&issue, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert_snapshot!(refused(&project, as_it_is).await, @"error: DIR/issue.md: the issue file cannot be read: it is not a regular file. Give a text file to --issue-file");
+    fs::remove_file(&issue).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &issue).unwrap();
+    assert_snapshot!(refused(&project, as_it_is).await, @"error: DIR/issue.md: the issue file cannot be read: it is not a regular file. Give a text file to --issue-file");
+}
+
+#[tokio::test]
+async fn s_51_a_repository_whose_settings_include_others_or_are_a_pipe_is_refused() {
+    let project = Project::new();
+    let config = project.path("repo/.git/config");
+    let good = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{good}[include]\n\tpath = ../../outside\n")).unwrap();
+    assert_snapshot!(refused(&project, as_it_is).await, @"error: DIR/repo/.git/config takes in other files by `include`, which is not followed; remove it, or give a clone");
+    for name in ["config", "HEAD", "refs/heads/trunk", "packed-refs"] {
+        let path = project.path("repo/.git").join(name);
+        let kept = fs::read(&path).ok();
+        let _ = fs::remove_file(&path);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let told = refused(&project, as_it_is).await;
+        assert_eq!(told, format!("error: DIR/repo/.git/{name} is not a regular file"));
+        fs::remove_file(&path).unwrap();
+        if name == "config" {
+            fs::write(&path, &good).unwrap();
+        } else if let Some(kept) = kept {
+            fs::write(&path, kept).unwrap();
+        }
+    }
 }
 
 #[tokio::test]
@@ -142,7 +163,7 @@ async fn a_log_line_in_a_file_is_plain_text() {
     command.env("ACQUIRE_MODEL__BASE_URL", "http://192.0.2.1/v1").env("ACQUIRE_MODEL__API_KEY", "k");
     fs::remove_file(project.path("issue.md")).unwrap();
     let ended = project.end(&mut command).await;
-    assert_snapshot!(ended.assert_code(2).told.lines().next().unwrap().trim(), @"WARN acquire::model::openai: the model's key travels without encryption: `model.base_url` is not https url=http://192.0.2.1/v1");
+    assert_snapshot!(ended.assert_code(2).told.lines().next().unwrap().trim(), @"WARN acquire::model::http: the model's key travels without encryption: `model.base_url` is not https url=http://192.0.2.1/v1");
 }
 
 #[tokio::test]

@@ -1,12 +1,14 @@
 //! Limits on steps, money and time: who reaches one ends, says which, and loses nothing.
 
+use std::time::Duration;
+
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::{
     project::Project,
-    script::{Model, Script, bash, text},
+    script::{Model, Reply, Script, bash, submit},
     story::{Q2, script},
 };
 
@@ -115,13 +117,80 @@ async fn where_no_price_is_known_tokens_stand_in_for_money() {
 }
 
 #[tokio::test]
-async fn a_limit_on_time_ends_an_agent_between_two_turns() {
+async fn s_09_a_limit_on_time_ends_what_is_under_way() {
     let mut slow = endless();
-    slow.answerers.insert(Q2.into(), vec![bash("sleep 1.1"), text("never asked")]);
-    slow.resolver = vec![bash("echo more >> notes.txt; sleep 1.1")];
+    let answer = json!({"answer": "", "citations": [], "gaps": ["The search was cut short."]});
+    slow.answerers.insert(Q2.into(), vec![bash("sleep 300"), submit(answer)]);
+    slow.resolver = vec![bash("echo more >> notes.txt; sleep 300")];
     let (project, model) = (Project::new(), Model::start(slow).await);
-    let seconds = [("LIMITS__ANSWERER__SECONDS", "1"), ("LIMITS__RESOLVER__SECONDS", "1")];
+    let seconds = [("LIMITS__ANSWERER__SECONDS", "10"), ("LIMITS__RESOLVER__SECONDS", "2")];
     let run = run(&project, &model, &seconds).await;
-    assert_eq!(exits(&run)[2..], ["answerer-2 time_limit 1", "resolver time_limit 1"]);
+    assert_eq!(exits(&run)[2..], ["answerer-2 submitted 2", "resolver time_limit 1"]);
+    // A last call keeps what was found, and what was written is kept anyway.
+    assert_eq!(project.knowledge()["pairs"][1]["answer"]["status"], "gap");
     assert!(project.read("patch.partial.diff").ends_with("+more\n"));
+    let notes = run["notes"].as_array().unwrap();
+    for note in [
+        "answerer-2: its limit on time was reached; it submitted in its last call",
+        "resolver: its limit on time was reached",
+    ] {
+        assert!(notes.contains(&json!(note)), "{notes:?}");
+    }
+}
+
+#[tokio::test]
+async fn s_09_the_runs_time_ends_the_questioner_and_does_not_begin_anew() {
+    let mut slow = script();
+    let late = Reply::After(Duration::from_secs(300), Box::new(slow.questioner[0].clone()));
+    slow.questioner = vec![late];
+    let (project, model) = (Project::new(), Model::start(slow).await);
+    let mut command = project.acquire(&model);
+    let ended =
+        project.end(command.env("ACQUIRE_LIMITS__RUN__SECONDS", "5").args(["--sandbox", "namespaces"])).await;
+    ended.assert_code(1);
+    let first = project.run_json();
+    assert_eq!(
+        (&first["error"]["class"], &first["stages"][1]["agents"][0]["exit"]),
+        (&json!("time_limit"), &json!("time_limit"))
+    );
+    assert_snapshot!(ended.line("Failed"), @"Failed (time_limit): the run's time was used up before it came to an end, that of earlier processes included. Raise `[limits.run] seconds`, then go on with --resume");
+
+    // What a stage took is gone; with more time the run comes to its end.
+    let prepare = first["stages"][0]["seconds"].as_f64().unwrap();
+    let stage = project.path("out/stages/prepare.json");
+    let longer = std::fs::read_to_string(&stage)
+        .unwrap()
+        .replace(&format!("\"seconds\": {prepare}"), "\"seconds\": 500.0");
+    std::fs::write(&stage, longer).unwrap();
+    let model = Model::start(script()).await;
+    let resumed = |seconds: &str| {
+        let mut command = project.resume(&model);
+        command.env("ACQUIRE_LIMITS__RUN__SECONDS", seconds);
+        command
+    };
+    project.end(&mut resumed("500")).await.assert_code(1);
+    assert!(model.requests().is_empty(), "500 of 500 seconds were used");
+    project.end(&mut resumed("900")).await.assert_code(0);
+    assert_eq!(project.run_json()["outcome"], "patch");
+}
+
+#[tokio::test]
+async fn s_09_money_can_be_limited_for_one_run_and_for_its_rest() {
+    let (project, model) = (Project::new(), Model::start(script()).await);
+    let priced = |mut command: Command, usd: &str| {
+        for name in ["INPUT", "CACHED", "OUTPUT"] {
+            command.env(format!("ACQUIRE_MODEL__PRICE__{name}"), if name == "OUTPUT" { "100" } else { "0" });
+        }
+        command.env("ACQUIRE_MODEL__MAX_TOKENS", "100").args(["--max-usd", usd]);
+        command
+    };
+    // A call may cost $0.01, and costs half of that: there is not enough for the Questioner.
+    let mut command = priced(project.acquire(&model), "0.01");
+    command.env("ACQUIRE_MODEL__MAX_TOKENS", "200").args(["--sandbox", "namespaces"]);
+    let ended = project.end(&mut command).await;
+    ended.assert_code(1);
+    assert_eq!((&project.run_json()["error"]["class"], model.requests().len()), (&json!("over_budget"), 0));
+    let mut command = priced(project.resume(&model), "1");
+    project.end(&mut command).await.assert_code(0);
+    assert_eq!(project.run_json()["outcome"], "patch");
 }

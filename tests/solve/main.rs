@@ -23,3 +23,4 @@ mod resume;
 mod settings;
 mod sources;
 mod story;
+mod text_mode;

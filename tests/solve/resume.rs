@@ -11,12 +11,12 @@ use nix::{
     unistd::Pid,
 };
 use serde_json::json;
-use tokio::process::Child;
+use tokio::{io::AsyncBufReadExt as _, process::Child};
 
 use crate::{
     engine_proxy::EngineProxy,
     project::{Project, assert_exit},
-    script::{Model, Reply, Script, Who, all_text, bash, submit},
+    script::{Model, Reply, Script, Who, all_text, bash, http, submit},
     story::{Q1, Q2, script},
 };
 
@@ -91,31 +91,47 @@ async fn ctrl_c_ends_a_run_within_ten_seconds_and_leaves_nothing_running() {
     assert_eq!(left_in_docker(run["run_id"].as_str().unwrap()).await, "");
 }
 
-/// Nobody ever writes to the pipe, and no read of it can be cancelled.
+/// Nobody ever writes to the pipe that stands for an object of git, and no read of it can be cancelled.
 #[tokio::test]
 async fn ctrl_c_ends_a_run_that_waits_for_a_pipe() {
-    use std::os::unix::fs::OpenOptionsExt as _;
     let project = Project::new();
     let model = Model::start(Script::default()).await;
-    let issue = project.path("issue.md");
-    std::fs::remove_file(&issue).unwrap();
-    nix::unistd::mkfifo(&issue, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let child = project.acquire(&model).spawn().unwrap();
-    // This succeeds as soon as it is being read.
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let _writer = loop {
-        let mut options = std::fs::OpenOptions::new();
-        match options.write(true).custom_flags(nix::libc::O_NONBLOCK).open(&issue) {
-            Ok(writer) => break writer,
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+    let commit = project.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let object = project.path("repo/.git/objects").join(&commit[..2]).join(&commit[2..]);
+    std::fs::remove_file(&object).unwrap();
+    nix::unistd::mkfifo(&object, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut child = project.acquire(&model).spawn().unwrap();
+    let id = pid(&child);
+    let mut told = tokio::io::BufReader::new(child.stderr.take().unwrap()).lines();
+    while let Some(line) = told.next_line().await.unwrap() {
+        if line.contains("Reading the repository") {
+            break;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    }
     let asked = Instant::now();
-    kill(pid(&child), Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().await.unwrap();
-    assert_exit(&output, 130);
+    kill(id, Signal::SIGINT).unwrap();
+    let status = child.wait().await.unwrap();
+    assert_eq!(status.code(), Some(130));
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_folder_of_a_run_is_refused_and_not_waited_for() {
+    let project = Project::new();
+    let broken = Script { resolver: vec![http(401, "")], ..script() };
+    let model = Model::start(broken).await;
+    project.end(project.acquire(&model).args(["--sandbox", "namespaces"])).await.assert_code(1);
+    for name in ["stages/inputs.json", "stages/question.json", "trajectories/resolver.jsonl", "run.lock"] {
+        let path = project.path("out").join(name);
+        let kept = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let ended = project.end(&mut project.resume(&model)).await;
+        assert!(matches!(ended.code, Some(1 | 2)), "{name}: {ended:?}");
+        assert!(ended.told.contains(&format!("DIR/out/{name}")), "{name}: {}", ended.told);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, kept).unwrap();
+    }
 }
 
 #[tokio::test]

@@ -145,12 +145,16 @@ pub fn all_text(request: &Value) -> String {
 
 impl Responder {
     fn who(&self, request: &Value) -> Who {
-        if request.get("tools").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        let system = request["messages"][0]["content"].as_str().unwrap_or_default();
+        let cites = if let Some(tools) = request.get("tools").and_then(Value::as_array) {
+            let submit = tools.iter().find(|t| t["function"]["name"] == "submit").unwrap();
+            submit["function"]["parameters"]["properties"].get("citations").is_some()
+        } else if let Some((_, tools)) = system.split_once("How to call a tool") {
+            tools.contains("\"citations\"")
+        } else {
             return Who::Questioner;
-        }
-        let submit =
-            request["tools"].as_array().unwrap().iter().find(|t| t["function"]["name"] == "submit").unwrap();
-        if submit["function"]["parameters"]["properties"].get("citations").is_none() {
+        };
+        if !cites {
             return Who::Resolver;
         }
         let task = request["messages"][1]["content"].as_str().unwrap();

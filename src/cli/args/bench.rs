@@ -32,6 +32,7 @@ pub struct BenchSolve {
     pub sandbox: Option<SandboxKind>,
     /// Failed runs are tried again.
     pub again: bool,
+    pub judge: bool,
     pub json: bool,
     pub config: Option<PathBuf>,
 }
@@ -71,6 +72,7 @@ In the output folder:
   ARM/INSTANCE/                 the run, as `acquire solve` leaves it
   ARM/INSTANCE.log              what it told while it went on
   ARM/INSTANCE.score.json       what the scorer found
+  ARM/INSTANCE.judge.json       what the judge thinks of its questions
   ARM/predictions.jsonl         patches in SWE-bench's form
 
 Exit codes:
@@ -121,6 +123,9 @@ struct RawBenchSolve {
     #[arg(long, value_name = "SECONDS", default_value = "3600", requires = "scorer",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     scorer_seconds: u64,
+    /// Have a model mark the questions (`[model.judge]`); what that costs is told apart, and no part of --max-usd
+    #[arg(long)]
+    judge: bool,
     /// Try again what failed, by the model's endpoint or the engine, say
     #[arg(long, value_enum, value_name = "WHAT")]
     again: Option<Again>,
@@ -168,6 +173,7 @@ impl RawBench {
             scorer: scorer.map_err(|error| usage(format!("--scorer: {error}")))?,
             sandbox: raw.sandbox,
             again: raw.again.is_some(),
+            judge: raw.judge,
             json: raw.json,
             config: raw.config,
         })

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::domain::{AgentName, Price, Tokens};
+use crate::domain::{AgentName, Money, Price, Tokens};
 
 /// One message of a conversation, in the shape of the OpenAI wire format. Conversations only ever grow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub enum Message {
         content: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
+        /// See [`ChatReply::provider`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<Value>,
     },
     Tool {
         tool_call_id: String,
@@ -46,6 +49,9 @@ pub struct ToolCall {
     pub id: String,
     pub name: String,
     pub arguments: String,
+    /// See [`ChatReply::provider`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Value>,
 }
 
 /// What a model is told of a tool.
@@ -93,9 +99,30 @@ pub struct ChatReply {
     pub finish: Finish,
     /// As the provider counted, else estimated (then said in `notes`).
     pub tokens: Tokens,
+    /// The part of `tokens.input` that the provider wrote to its cache, which some charge more for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_written: u64,
+    /// What the provider wants back unchanged with this reply, such as its reasoning. Only the client that
+    /// made it can read it; every other one ignores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Value>,
+    /// Why the calls in the text cannot be read, for a model that writes its calls as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// What the run should say about this call, such as "the provider refused `temperature`".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl ChatReply {
+    /// What the call cost at this price.
+    pub fn cost(&self, price: Price) -> Money {
+        price.with_writes(self.tokens, self.cache_written)
+    }
 }
 
 /// A failed model call. The client has retried what could succeed by then.
@@ -152,5 +179,9 @@ pub trait ChatModel: Send + Sync {
     fn name(&self) -> &str;
     /// `None` where the price is unknown.
     fn price(&self) -> Option<Price>;
+    /// Most tokens that a conversation may have; `None` where that is unknown.
+    fn context_tokens(&self) -> Option<u64> {
+        None
+    }
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError>;
 }

@@ -37,12 +37,13 @@ pub struct Turn {
 impl Turn {
     /// A turn that has its reply and nothing that came of it; it has taken no time yet.
     pub fn of_reply(turn: u32, reply: &ChatReply, price: Option<Price>, at: jiff::Timestamp) -> Self {
-        let usd = price.map_or(Money::ZERO, |price| price.of(reply.tokens));
+        let usd = price.map_or(Money::ZERO, |price| reply.cost(price));
         Self {
             turn,
             messages: vec![Message::Assistant {
                 content: reply.text.clone(),
                 tool_calls: reply.calls.clone(),
+                provider: reply.provider.clone(),
             }],
             finish: reply.finish,
             observed: Vec::new(),

@@ -3,18 +3,29 @@
 //! A malformed call is routine and must reach the agent, which tells the model: so only an answer without a
 //! message is refused here. Everything inside the message is taken as it came.
 
-use std::collections::HashSet;
+use serde_json::{Map, Value};
 
-use serde_json::Value;
-
-use super::failure::{Failure, ProviderError};
+use super::{
+    super::{
+        failure::{Failure, ProviderError},
+        history::CallIds,
+        http::describe,
+        provider_state::Maker,
+        usage::{count, estimated},
+    },
+    IN_A_CALL, IN_A_MESSAGE,
+};
 use crate::{
     domain::Tokens,
-    method::ports::{ChatReply, ChatRequest, Finish, Message, ToolCall},
+    method::ports::{ChatReply, ChatRequest, Finish, ToolCall},
 };
 
 /// Reads the body of an answer with status 200.
-pub(super) fn parse(body: &[u8], request: &ChatRequest) -> Result<ChatReply, Failure> {
+pub(in crate::model) fn parse(
+    body: &[u8],
+    request: &ChatRequest,
+    maker: &Maker,
+) -> Result<ChatReply, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|_| not_a_reply(describe(body)))?;
     let Some(choice) = value.get("choices").and_then(|choices| choices.get(0)) else {
         return Err(match ProviderError::from_json(200, &value) {
@@ -31,7 +42,7 @@ pub(super) fn parse(body: &[u8], request: &ChatRequest) -> Result<ChatReply, Fai
         return Err(not_a_reply("the choice has no `message`".into()));
     };
     let text = message.get("content").and_then(content).or_else(|| message.get("refusal").and_then(content));
-    let calls = calls(message.get("tool_calls"), request.turn);
+    let calls = calls(message.get("tool_calls"), request.turn, maker);
     let finish = match choice.get("finish_reason").and_then(Value::as_str) {
         Some("stop" | "eos" | "eos_token" | "end_turn") => Finish::Stop,
         Some("tool_calls" | "function_call") => Finish::ToolCalls,
@@ -41,34 +52,25 @@ pub(super) fn parse(body: &[u8], request: &ChatRequest) -> Result<ChatReply, Fai
         None => Finish::ToolCalls,
     };
     let mut notes = Vec::new();
-    let tokens = value.get("usage").and_then(counted).unwrap_or_else(|| {
+    let usage = value.get("usage");
+    let tokens = usage.and_then(counted).unwrap_or_else(|| {
         notes.push("the provider counted no tokens: estimated as a quarter of the characters".to_owned());
         estimated(request, text.as_deref(), &calls)
     });
-    Ok(ChatReply { text, calls, finish, tokens, notes })
+    Ok(ChatReply {
+        text,
+        calls,
+        finish,
+        tokens,
+        cache_written: usage.and_then(cache_written).unwrap_or(0),
+        provider: maker.seal(kept(message, IN_A_MESSAGE)),
+        unreadable: None,
+        notes,
+    })
 }
 
 fn not_a_reply(what: String) -> Failure {
     Failure::NotAReply { what, again: true }
-}
-
-/// Says for people what a body is that is no JSON.
-pub(super) fn describe(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    let text = text.trim();
-    if text.is_empty() {
-        return "an empty answer".into();
-    }
-    if text.starts_with('<') {
-        let lower = text.to_ascii_lowercase();
-        let title = lower.find("<title>").zip(lower.find("</title>"));
-        let title = title.and_then(|(start, end)| text.get(start + "<title>".len()..end));
-        return format!("an HTML page: {}", title.unwrap_or(text));
-    }
-    if text.starts_with(['{', '[']) {
-        return format!("JSON that is cut off or broken after {} bytes: {}", body.len(), text);
-    }
-    format!("text: {text}")
 }
 
 /// Text as a string, or as a list of parts.
@@ -86,19 +88,12 @@ fn content(value: &Value) -> Option<String> {
     }
 }
 
-/// The calls as they were written. An identifier that is missing or used twice is replaced, since the answer
-/// to a call is found by it.
-fn calls(value: Option<&Value>, turn: u32) -> Vec<ToolCall> {
-    let mut taken = HashSet::new();
-    let calls = value.and_then(Value::as_array).into_iter().flatten().enumerate();
+/// The calls as they were written.
+fn calls(value: Option<&Value>, turn: u32, maker: &Maker) -> Vec<ToolCall> {
+    let mut ids = CallIds::of_turn(turn);
+    let calls = value.and_then(Value::as_array).into_iter().flatten();
     calls
-        .map(|(number, call)| {
-            let own = call.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-            let id = match own {
-                Some(id) if !taken.contains(id) => id.to_owned(),
-                _ => format!("call_{turn}_{}", number + 1),
-            };
-            taken.insert(id.clone());
+        .map(|call| {
             let text = |value: &Value| match value {
                 Value::String(text) => text.clone(),
                 Value::Null => String::new(),
@@ -111,17 +106,27 @@ fn calls(value: Option<&Value>, turn: u32) -> Vec<ToolCall> {
                 ),
                 None => (String::new(), call.to_string()),
             };
-            ToolCall { id, name, arguments }
+            let provider = maker.seal(kept(call, IN_A_CALL));
+            ToolCall { id: ids.next(call.get("id")), name, arguments, provider }
         })
         .collect()
 }
 
+/// The fields that the provider wants back, the first of each group that is there. An empty text counts:
+/// DeepSeek asks for it too.
+fn kept(from: &Value, groups: &[&[&str]]) -> Map<String, Value> {
+    let is_something = |value: &&Value| !(value.is_null() || value.as_array().is_some_and(Vec::is_empty));
+    let first = |group: &&[&str]| {
+        group.iter().find_map(|name| {
+            let value = from.get(name).filter(is_something)?;
+            Some(((*name).to_owned(), value.clone()))
+        })
+    };
+    groups.iter().filter_map(first).collect()
+}
+
 /// The provider's own count; `None` where it is missing, says nothing or is absurd.
 fn counted(usage: &Value) -> Option<Tokens> {
-    const MOST: f64 = 1e9;
-    let count = |value: Option<&Value>| {
-        value.and_then(Value::as_f64).filter(|count| (0.0..=MOST).contains(count)).map(|count| count as u64)
-    };
     let input = count(usage.get("prompt_tokens"))?;
     let written = count(usage.get("completion_tokens")).unwrap_or(0);
     if input == 0 && written == 0 {
@@ -136,27 +141,9 @@ fn counted(usage: &Value) -> Option<Tokens> {
     Some(Tokens { input, cached: cached.min(input), output })
 }
 
-fn estimated(request: &ChatRequest, text: Option<&str>, calls: &[ToolCall]) -> Tokens {
-    let chars = |text: &str| text.chars().count() as u64;
-    let of_calls =
-        |calls: &[ToolCall]| calls.iter().map(|c| chars(&c.name) + chars(&c.arguments)).sum::<u64>();
-    let messages = request.messages.iter().map(|message| match message {
-        Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
-            chars(content)
-        }
-        Message::Assistant { content, tool_calls } => {
-            content.as_deref().map_or(0, chars) + of_calls(tool_calls)
-        }
-    });
-    let tools = request
-        .tools
-        .iter()
-        .map(|tool| chars(&tool.name) + chars(&tool.description) + chars(&tool.parameters.to_string()));
-    Tokens {
-        input: (messages.sum::<u64>() + tools.sum::<u64>()).div_ceil(4),
-        cached: 0,
-        output: (text.map_or(0, chars) + of_calls(calls)).div_ceil(4),
-    }
+/// OpenRouter's count for models of providers that charge for it.
+fn cache_written(usage: &Value) -> Option<u64> {
+    count(usage.get("prompt_tokens_details")?.get("cache_write_tokens"))
 }
 
 #[cfg(test)]
@@ -165,7 +152,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::AgentName;
+    use crate::{domain::AgentName, method::ports::Message, model::Protocol};
+
+    fn maker() -> Maker {
+        Maker::new(Protocol::OpenAi, "http://127.0.0.1/v1", "m")
+    }
 
     fn request() -> ChatRequest {
         ChatRequest {
@@ -183,7 +174,7 @@ mod tests {
     fn reply(message: Value, finish: Value) -> ChatReply {
         let body = json!({ "id": "x", "choices": [{ "index": 0, "message": message, "finish_reason": finish, "new": 1 }],
             "usage": { "prompt_tokens": 10, "completion_tokens": 2 } });
-        parse(body.to_string().as_bytes(), &request()).unwrap()
+        parse(body.to_string().as_bytes(), &request(), &maker()).unwrap()
     }
 
     fn tokens(usage: Value) -> Tokens {
@@ -191,7 +182,7 @@ mod tests {
     }
 
     fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-        ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+        ToolCall { id: id.into(), name: name.into(), arguments: arguments.into(), provider: None }
     }
 
     #[test]
@@ -262,10 +253,33 @@ mod tests {
             [json!(null), json!({}), json!({ "prompt_tokens": 0 }), json!({ "prompt_tokens": 1e300 })]
         {
             let body = json!({ "choices": [{ "message": { "content": "12345" } }], "usage": usage });
-            let reply = parse(body.to_string().as_bytes(), &request()).unwrap();
+            let reply = parse(body.to_string().as_bytes(), &request(), &maker()).unwrap();
             assert_eq!(reply.tokens, Tokens { input: 2, cached: 0, output: 2 });
             assert_eq!(reply.notes.len(), 1);
         }
+    }
+
+    #[test]
+    fn what_the_provider_wants_back_is_kept_and_nothing_else() {
+        let call = json!({ "id": "a", "function": { "name": "bash", "arguments": "{}" },
+            "extra_content": { "google": { "thought_signature": "s" } }, "index": 0 });
+        let state = |message: Value| {
+            let reply = reply(message, json!("tool_calls"));
+            let of = |state: Option<&Value>| maker().open(state).cloned().map(Value::Object);
+            (of(reply.provider.as_ref()), of(reply.calls[0].provider.as_ref()))
+        };
+        let google = Some(json!({ "extra_content": { "google": { "thought_signature": "s" } } }));
+        let deepseek = json!({ "reasoning_content": "", "annotations": [], "tool_calls": [call] });
+        assert_eq!(state(deepseek), (Some(json!({ "reasoning_content": "" })), google.clone()));
+        // OpenRouter says the same thing twice.
+        let openrouter =
+            json!({ "reasoning": "hm", "reasoning_details": [{ "text": "hm" }], "tool_calls": [call] });
+        assert_eq!(
+            state(openrouter),
+            (Some(json!({ "reasoning_details": [{ "text": "hm" }] })), google.clone())
+        );
+        let nothing = json!({ "reasoning": null, "reasoning_details": [], "tool_calls": [call] });
+        assert_eq!(state(nothing), (None, google));
     }
 
     fn json_value() -> impl Strategy<Value = Value> {
@@ -306,14 +320,14 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse(&body, &request());
+            let _ = parse(&body, &request(), &maker());
         }
 
         #[test]
         fn no_json_makes_it_panic(value in json_value(), message in json_value()) {
-            let _ = parse(value.to_string().as_bytes(), &request());
+            let _ = parse(value.to_string().as_bytes(), &request(), &maker());
             let body = json!({ "choices": [{ "message": message }], "usage": value });
-            let _ = parse(body.to_string().as_bytes(), &request());
+            let _ = parse(body.to_string().as_bytes(), &request(), &maker());
         }
     }
 }

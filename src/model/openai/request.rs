@@ -1,25 +1,19 @@
 //! The body of a chat-completions request.
-//!
-//! What a model wrote earlier goes back to it as it came, with three exceptions: providers refuse a whole
-//! conversation for a call whose arguments are no JSON object, whose tool's name has characters of other
-//! kinds, or for an assistant message with nothing in it. Those travel in a form that is taken and still
-//! shows what was written. The form depends on the message alone, so that a conversation's bytes only grow
-//! and provider caches stay warm.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::dialect::{Dialect, TokenLimit};
+use super::{
+    super::{
+        dialect::{Dialect, Parameters, StandIn, TokenLimit},
+        history::{self, EMPTY_REPLY},
+        provider_state::Maker,
+    },
+    ONLY_WITH_CALLS,
+};
 use crate::method::ports::{ChatRequest, Message, ToolCall, ToolSpec};
-
-/// What is sent beside the conversation: the request's own values with the settings' laid over.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Parameters {
-    pub temperature: Option<f64>,
-    pub max_tokens: u32,
-}
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -50,6 +44,8 @@ enum WireMessage<'a> {
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
+        #[serde(flatten)]
+        provider: Map<String, Value>,
     },
     Tool {
         tool_call_id: &'a str,
@@ -62,6 +58,8 @@ struct WireCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: WireFunction<'a>,
+    #[serde(flatten)]
+    provider: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -77,12 +75,18 @@ struct WireTool<'a> {
 }
 
 /// The JSON text to send.
-pub(super) fn body(model: &str, request: &ChatRequest, parameters: Parameters, dialect: Dialect) -> Vec<u8> {
+pub(in crate::model) fn body(
+    model: &str,
+    request: &ChatRequest,
+    parameters: Parameters,
+    dialect: Dialect,
+    maker: &Maker,
+) -> Vec<u8> {
     let limit = |wanted| (dialect.limit == wanted).then_some(parameters.max_tokens);
     let schema = request.response_schema.as_ref().filter(|_| !dialect.schema_refused);
     let body = Body {
         model,
-        messages: request.messages.iter().map(message).collect(),
+        messages: request.messages.iter().map(|it| message(it, maker, dialect.stand_in)).collect(),
         tools: request.tools.iter().map(|tool| WireTool { r#type: "function", function: tool }).collect(),
         temperature: parameters.temperature.filter(|_| !dialect.temperature_refused),
         max_tokens: limit(TokenLimit::MaxTokens),
@@ -94,50 +98,61 @@ pub(super) fn body(model: &str, request: &ChatRequest, parameters: Parameters, d
     serde_json::to_vec(&body).expect("strings, numbers and JSON values can always be written as JSON")
 }
 
-fn message(message: &Message) -> WireMessage<'_> {
+fn message<'a>(message: &'a Message, maker: &Maker, stand_in: Option<StandIn>) -> WireMessage<'a> {
     match message {
         Message::System { content } => WireMessage::System { content },
         Message::User { content } => WireMessage::User { content },
-        Message::Assistant { content, tool_calls } => {
+        Message::Assistant { content, tool_calls, provider } => {
             let content = content.as_deref().filter(|text| !text.is_empty());
-            let content = if tool_calls.is_empty() { content.or(Some("(empty reply)")) } else { content };
-            WireMessage::Assistant { content, tool_calls: tool_calls.iter().map(call).collect() }
+            let content = if tool_calls.is_empty() { content.or(Some(EMPTY_REPLY)) } else { content };
+            let mut provider = maker.open(provider.as_ref()).cloned().unwrap_or_default();
+            if tool_calls.is_empty() {
+                provider.retain(|name, _| !ONLY_WITH_CALLS.contains(&name.as_str()));
+            }
+            let mut tool_calls: Vec<_> = tool_calls.iter().map(|it| call(it, maker)).collect();
+            if let Some(first) = tool_calls.first_mut() {
+                match stand_in {
+                    Some(StandIn::Reasoning)
+                        if !ONLY_WITH_CALLS.iter().any(|name| provider.contains_key(*name)) =>
+                    {
+                        provider.insert("reasoning_content".to_owned(), "".into());
+                    }
+                    Some(StandIn::Signature) if first.provider.is_empty() => {
+                        let signature =
+                            json!({ "google": { "thought_signature": "skip_thought_signature_validator" } });
+                        first.provider.insert("extra_content".to_owned(), signature);
+                    }
+                    _ => {}
+                }
+            }
+            WireMessage::Assistant { content, tool_calls, provider }
         }
         Message::Tool { tool_call_id, content } => WireMessage::Tool { tool_call_id, content },
     }
 }
 
-fn call(call: &ToolCall) -> WireCall<'_> {
-    let function = WireFunction { name: name(&call.name), arguments: arguments(&call.arguments) };
-    WireCall { id: &call.id, r#type: "function", function }
-}
-
-fn name(name: &str) -> Cow<'_, str> {
-    const LONGEST: usize = 64;
-    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() {
-        return "unnamed".into();
-    }
-    if name.len() <= LONGEST && name.chars().all(fine) {
-        return name.into();
-    }
-    name.chars().take(LONGEST).map(|c| if fine(c) { c } else { '_' }).collect::<String>().into()
-}
-
-fn arguments(written: &str) -> Cow<'_, str> {
-    match serde_json::from_str::<Value>(written) {
-        Ok(Value::Object(_)) => written.into(),
-        _ if written.trim().is_empty() => "{}".into(),
-        _ => json!({ "malformed_arguments": written }).to_string().into(),
+fn call<'a>(call: &'a ToolCall, maker: &Maker) -> WireCall<'a> {
+    WireCall {
+        id: &call.id,
+        r#type: "function",
+        function: WireFunction {
+            name: history::tool_name(&call.name),
+            arguments: history::arguments(&call.arguments),
+        },
+        provider: maker.open(call.provider.as_ref()).cloned().unwrap_or_default(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::AgentName;
+    use crate::{domain::AgentName, model::Protocol};
 
     const PARAMETERS: Parameters = Parameters { temperature: Some(0.0), max_tokens: 100 };
+
+    fn maker() -> Maker {
+        Maker::new(Protocol::OpenAi, "http://127.0.0.1/v1", "m")
+    }
 
     fn sent(messages: Vec<Message>, dialect: Dialect) -> Value {
         let request = ChatRequest {
@@ -150,7 +165,7 @@ mod tests {
             response_schema: Some(("questions".into(), json!({ "type": "object" }))),
             volatile: vec![],
         };
-        serde_json::from_slice(&body("m", &request, PARAMETERS, dialect)).unwrap()
+        serde_json::from_slice(&body("m", &request, PARAMETERS, dialect, &maker())).unwrap()
     }
 
     fn assistant(content: Option<&str>, calls: &[(&str, &str)]) -> Message {
@@ -158,8 +173,9 @@ mod tests {
             id: format!("c{number}"),
             name: (*name).into(),
             arguments: (*arguments).into(),
+            provider: None,
         });
-        Message::Assistant { content: content.map(Into::into), tool_calls: calls.collect() }
+        Message::Assistant { content: content.map(Into::into), tool_calls: calls.collect(), provider: None }
     }
 
     #[test]
@@ -173,6 +189,7 @@ mod tests {
             temperature_refused: true,
             limit: TokenLimit::MaxCompletionTokens,
             schema_refused: true,
+            ..Dialect::default()
         };
         assert_eq!(
             sent(vec![], dialect),
@@ -205,5 +222,30 @@ mod tests {
         assert_eq!(function(2), json!({ "name": "sub_mit_", "arguments": malformed("[1]") }));
         assert_eq!(function(3), json!({ "name": "n".repeat(64), "arguments": malformed("null") }));
         assert_eq!(sent["messages"][1], json!({ "role": "assistant", "content": "(empty reply)" }));
+    }
+
+    #[test]
+    fn reasoning_goes_back_with_calls_only_and_to_its_maker_only() {
+        let fields = |json: Value| json.as_object().cloned().unwrap();
+        let state =
+            |maker: &Maker| maker.seal(fields(json!({ "reasoning_content": "", "extra_content": 1 })));
+        let sent_with = |call: bool, state: Option<Value>| {
+            let calls: &[_] = if call { &[("bash", "{}")] } else { &[] };
+            let Message::Assistant { content, mut tool_calls, .. } = assistant(Some("x"), calls) else {
+                unreachable!("it is the assistant's")
+            };
+            for call in &mut tool_calls {
+                call.provider = maker().seal(fields(json!({ "extra_content": "signed" })));
+            }
+            let message = Message::Assistant { content, tool_calls, provider: state };
+            sent(vec![message], Dialect::default())["messages"][0].clone()
+        };
+        let with_call = sent_with(true, state(&maker()));
+        assert_eq!((&with_call["reasoning_content"], &with_call["extra_content"]), (&json!(""), &json!(1)));
+        assert_eq!(with_call["tool_calls"][0]["extra_content"], "signed");
+        let without_call = json!({ "role": "assistant", "content": "x", "extra_content": 1 });
+        assert_eq!(sent_with(false, state(&maker())), without_call);
+        let others = state(&Maker::new(Protocol::OpenAi, "http://127.0.0.1/v1", "n"));
+        assert_eq!(sent_with(false, others), json!({ "role": "assistant", "content": "x" }));
     }
 }

@@ -1,16 +1,27 @@
 //! The table of a bench: markdown that also reads well on a terminal.
 
-use super::{ArmFigures, BenchFigures, RunFigures, Transitions};
-use crate::{gate::shown, gate::shown::number, report::words::duration, store::Outcome};
+use super::{ArmFigures, BenchFigures, QuestionFigures, RunFigures, Transitions};
+use crate::{
+    gate::shown::{self, number},
+    report::words::{counted, duration},
+    store::Outcome,
+};
 
 const UNKNOWN: &str = "–";
+
+/// One of the marks.
+type Mark = fn(&QuestionFigures) -> f64;
 
 /// Arms side by side, what the rows mean, then every instance.
 pub fn bench_table(figures: &BenchFigures) -> String {
     let mut parts = vec![arms(figures)];
     let missing: usize = figures.arms.iter().map(|arm| arm.instances - arm.finished).sum();
     if missing > 0 {
-        parts.push(format!("{missing} of {} runs have no result yet; the same command goes on with what is not finished, and `--again failed` with what failed.", figures.arms.iter().map(|arm| arm.instances).sum::<usize>()));
+        let all: usize = figures.arms.iter().map(|arm| arm.instances).sum();
+        parts.push(format!(
+            "{missing} of {all} runs have no result yet. The same command goes on with what is not finished; with \
+             `--again failed` also with what failed."
+        ));
     }
     parts.push(meanings(figures));
     parts.push(instances(figures));
@@ -61,6 +72,25 @@ fn arms(figures: &BenchFigures) -> String {
         let any = of != Default::default();
         if any { of.not_cited.to_string() } else { UNKNOWN.to_owned() }
     }));
+    if arms.iter().any(|arm| arm.questions.is_some()) {
+        let marks: [(&str, Mark); 6] = [
+            ("relevance", |it| it.relevance),
+            ("answerability", |it| it.answerability),
+            ("diagnostic utility", |it| it.diagnostic_utility),
+            ("reasoning depth", |it| it.reasoning_depth),
+            ("clarity", |it| it.clarity),
+            ("coverage", |it| it.coverage),
+        ];
+        for (name, mark) in marks {
+            let name = format!("questions: {name}");
+            rows.push(row(&name, arms, |arm| {
+                option(arm.questions.as_ref(), |it| format!("{:.2}", mark(it)))
+            }));
+        }
+        rows.push(row("judging: runs, money", arms, |arm| {
+            option(arm.questions.as_ref(), |it| format!("{}, {}", it.judged_runs, dollars(it.judge_usd)))
+        }));
+    }
     let against =
         |name: &str, cell: fn(Transitions) -> String| row(name, arms, |arm| option(arm.against_first, cell));
     if arms.len() > 1 {
@@ -78,6 +108,11 @@ fn meanings(figures: &BenchFigures) -> String {
         "resolved: what the scorer said; a run without a patch is not resolved. – is not known: no scorer, or no price.".to_owned(),
         "✓ the quote or symbol stands at the cited place, ↪ it stood elsewhere in the file, ⚠ not found.".to_owned(),
     ];
+    if figures.arms.iter().any(|arm| arm.questions.is_some()) {
+        lines.push(
+            "Questions are marked from 1 to 10 by a judge; what that cost is in no other figure.".to_owned(),
+        );
+    }
     if let [first, _, ..] = figures.arms.as_slice() {
         lines.push(format!(
             "Against {}, on instances scored in both: recovered, resolved here alone; regressed, resolved there alone. \
@@ -106,7 +141,7 @@ fn run(run: &RunFigures) -> String {
                 (Outcome::Patch, None) => "patch, unscored",
                 _ => "no patch",
             };
-            let steps = steps.map(|steps| format!("{steps} steps"));
+            let steps = steps.map(|steps| counted(steps as usize, "step"));
             let figures = steps.into_iter().chain([duration(*seconds), dollars(*usd)]);
             format!("{what}: {}", figures.collect::<Vec<_>>().join(", "))
         }
@@ -170,3 +205,6 @@ fn markdown(rows: &[Vec<String>]) -> String {
     lines.insert(1.min(lines.len()), line(&rule));
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Limits on memory and processes by cgroup, where this process may set them.
 //!
 //! Root may nearly everywhere, an ordinary user where a part of the tree was handed to them (as systemd does
-//! for a desktop's own applications). What cannot be limited is said to the agents and logged.
+//! for a desktop's own applications). What cannot be limited is said to the agents and in the run's notes.
 
 use std::{
     fs, io,

@@ -105,6 +105,7 @@ pub struct Namespaces {
     opened: AtomicU32,
     processes: Mutex<Vec<Weak<Process>>>,
     facts: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// The exported tree that read-only sandboxes bind.
@@ -153,13 +154,20 @@ impl Namespaces {
             opened: AtomicU32::new(0),
             processes: Mutex::default(),
             facts: Vec::new(),
+            notes: Vec::new(),
         };
-        namespaces.facts = namespaces.probe().await?;
+        (namespaces.facts, namespaces.notes) = namespaces.probe().await?;
         Ok(namespaces)
     }
 
-    /// Starts a sandbox with nothing in it; what agents are told of its limits.
-    async fn probe(&self) -> Result<Vec<String>, SandboxError> {
+    /// What people should know of the limits that this host does not hold.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// Starts a sandbox with nothing in it; what agents are told of its limits, and people of those it lacks.
+    async fn probe(&self) -> Result<(Vec<String>, Vec<String>), SandboxError> {
+        let mut notes = Vec::new();
         let cgroups = self.cgroups(0);
         let mut facts = vec![
             "The network is off; only localhost answers.".to_owned(),
@@ -172,17 +180,19 @@ impl Namespaces {
         if cgroups.holds_processes || self.own_process_limit().is_some() {
             facts.push(format!("At most {} processes at a time.", self.settings.pids));
         } else {
-            tracing::warn!("the number of processes is not limited: no cgroup may be set on this host");
+            notes.push(
+                "The number of processes is not limited: no cgroup may be set on this host.".to_owned(),
+            );
         }
         if cgroups.holds_memory {
             facts.push(format!("Memory is limited to {} MiB.", self.memory(0) / MIB));
         } else {
-            tracing::warn!("memory is not limited: no cgroup may be set on this host");
+            notes.push("Memory is not limited: no cgroup may be set on this host.".to_owned());
             facts.push("Memory is not limited: be careful with it.".to_owned());
         }
         let tmpfs = self.tmpfs(WORKSPACE, MIB, "755");
         self.launch(vec![], vec![tmpfs], cgroups).await?.close().await;
-        Ok(facts)
+        Ok((facts, notes))
     }
 
     /// The limit on memory of a sandbox whose workspace takes this much of it.

@@ -31,11 +31,13 @@ pub(super) struct ProviderError {
     /// Everything in the error that says what is wrong, in lower case.
     pub evidence: String,
     pub retry_after: Option<Duration>,
+    /// By which the provider's support finds the request.
+    pub request_id: Option<String>,
 }
 
 impl ProviderError {
-    /// Reads the error out of a decoded body: OpenAI's `{"error": {…}}`, also as text or inside a list
-    /// (Gemini), and the `message` and `detail` of others. `None` when there is no error in it.
+    /// Reads the error out of a decoded body: `{"error": {…}}` of OpenAI and Anthropic, also as text or inside
+    /// a list (Gemini), and the `message` and `detail` of others. `None` when there is no error in it.
     pub fn from_json(status: u16, body: &Value) -> Option<Self> {
         let body = body.get(0).unwrap_or(body);
         let error = match body.get("error") {
@@ -67,12 +69,12 @@ impl ProviderError {
             Some(code @ 400..=599) if status < 400 => code as u16,
             _ => status,
         };
-        Some(Self { status, message, evidence, retry_after: None })
+        Some(Self { status, message, evidence, retry_after: None, request_id: None })
     }
 
     /// An error whose body is no JSON: an empty one, HTML of a proxy, plain text.
     pub fn from_text(status: u16, what: String) -> Self {
-        Self { status, evidence: what.to_lowercase(), message: what, retry_after: None }
+        Self { status, evidence: what.to_lowercase(), message: what, retry_after: None, request_id: None }
     }
 
     /// Whether the error names this parameter. `name` is in lower case.
@@ -103,6 +105,8 @@ impl ProviderError {
             "exceeds the available context size",
             "range of input length should be",
             "input is too long",
+            // Anthropic's type for a body above 32 MB.
+            "request_too_large",
         ];
         worded.into_iter().any(has)
             || (has("input token count") && has("exceeds the maximum"))
@@ -112,7 +116,24 @@ impl ProviderError {
 
     /// Whether the account has no credit left; some providers say it with 429.
     fn is_out_of_credit(&self) -> bool {
-        self.status == 402 || self.names("insufficient_quota") || self.names("billing_not_active")
+        self.status == 402
+            || self.names("insufficient_quota")
+            || self.names("billing_not_active")
+            // Anthropic, with 400.
+            || self.names("credit balance is too low")
+    }
+
+    /// Whether the endpoint takes no tools for this model.
+    fn refuses_tools(&self) -> bool {
+        let has = |part: &str| self.names(part);
+        // In the words of Ollama; OpenRouter; vLLM without a parser for tool calls, and as it wrote it earlier;
+        // Mistral and others.
+        has("does not support tools")
+            || has("support tool use")
+            || has("enable-auto-tool-choice")
+            || (has("tool choice") && has("tool-call-parser"))
+            || has("does not support function calling")
+            || has("function calling is not enabled")
     }
 
     fn may_pass(&self) -> bool {
@@ -194,7 +215,11 @@ impl Failure {
         };
         let (overflow, out_of_credit, may_pass) =
             (error.is_overflow(), error.is_out_of_credit(), error.may_pass());
-        let ProviderError { status, mut message, .. } = error;
+        let (refuses_tools, bad_key) = (error.refuses_tools(), error.names("api key not valid"));
+        let ProviderError { status, mut message, request_id, .. } = error;
+        if let Some(id) = request_id {
+            message.push_str(&format!(" (request {id})"));
+        }
         if overflow {
             return ModelError::ContextOverflow { message };
         }
@@ -202,7 +227,15 @@ impl Failure {
             message.push_str(". The account has no credit left: top it up at the provider");
             return ModelError::Refused { url, status, message };
         }
+        if refuses_tools && !may_pass {
+            message.push_str(
+                ". The endpoint takes no tool calls for this model. Set `tools = \"text\"` in `[model]`, or take another model",
+            );
+            return ModelError::Refused { url, status, message };
+        }
         match status {
+            // Gemini tells a wrong key with 400.
+            400 if bad_key => ModelError::Unauthorized { url, status, message },
             200 => ModelError::NotAReply {
                 url,
                 tries,
