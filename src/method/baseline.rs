@@ -24,7 +24,7 @@ use crate::{
 /// Name of its stored result; it is no stage, since it takes its time from none.
 const STORED: &str = "baseline";
 /// Most characters of the end of the output that the Resolver is shown.
-const OUTPUT_CHARS: usize = 1_500;
+const OUTPUT_CHARS: usize = 3_000;
 /// Bytes kept of each end of the output. Four bytes are the longest character; the rest is for terminal sequences.
 const KEEP_BYTES: usize = 16 * 1024;
 /// For finding out whether the command exists.
@@ -33,7 +33,10 @@ const LOOK_TIME: Duration = Duration::from_secs(10);
 /// What came of the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Baseline {
+    /// As the facts say that tests are run.
     pub command: String,
+    /// The same with options that make it tell which tests fail.
+    pub tried: String,
     pub exit: CommandExit,
     /// Whole seconds that it ran.
     pub seconds: u64,
@@ -45,6 +48,7 @@ impl Baseline {
     fn of(command: &str, outcome: &CommandOutcome) -> Self {
         Self {
             command: command.to_owned(),
+            tried: telling(command),
             exit: outcome.exit,
             seconds: outcome.duration.as_secs(),
             output: end_of(outcome, OUTPUT_CHARS),
@@ -59,8 +63,22 @@ impl Baseline {
             CommandExit::TimedOut => format!("did not end within {} s", self.seconds),
         };
         let output = if self.output.is_empty() { String::new() } else { fence.fence("output", &self.output) };
-        prompt::render("shared/baseline.md", context! { command => self.command.as_str(), exit, output })
+        prompt::render(
+            "shared/baseline.md",
+            context! { command => self.command.as_str(), tried => self.tried.as_str(), exit, output },
+        )
     }
+}
+
+/// The command with options that make its last lines name what fails. By itself pytest gives up where one file
+/// cannot be imported, and its last lines are those of the last failure.
+fn telling(command: &str) -> String {
+    let options = if command.ends_with("-m pytest") {
+        " -q --tb=no -rfE --continue-on-collection-errors -p no:cacheprovider"
+    } else {
+        ""
+    };
+    format!("{command}{options}")
 }
 
 /// The last whole lines of at most `chars` characters; of a longer last line, its end.
@@ -131,7 +149,7 @@ async fn try_out(context: &RunContext, command: &str, limit: Duration) -> Result
         context.services.progress.report(Event::Note { text: preparing::trying_tests(command) });
         let timeout = (limit + begun).saturating_sub(clock.monotonic()).max(Duration::from_secs(1));
         let limits = CommandLimits { timeout, keep_bytes: KEEP_BYTES };
-        let outcome = sandbox.run(command, limits).await?;
+        let outcome = sandbox.run(&telling(command), limits).await?;
         Ok::<_, SandboxError>(Some(Baseline::of(command, &outcome)))
     };
     let ran = ran.await;
@@ -162,14 +180,14 @@ mod tests {
     #[test]
     fn the_resolver_is_told_how_tests_end_before_any_change() {
         insta::assert_snapshot!(told(CommandExit::Code(1), "..F\n\u{1b}[31m1 failed\u{1b}[0m\n"), @"
-        - Tests are probably run with `python -m pytest`. On the untouched repository, before any change: exit code 1 after 41 s; the end of its output:
+        - Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -q --tb=no -rfE --continue-on-collection-errors -p no:cacheprovider`: exit code 1 after 41 s; the end of its output:
 
         ----- begin output ID -----
         ..F
         1 failed
         ----- end output ID -----
         ");
-        insta::assert_snapshot!(told(CommandExit::TimedOut, ""), @"- Tests are probably run with `python -m pytest`. On the untouched repository, before any change: did not end within 41 s, and no output.");
+        insta::assert_snapshot!(told(CommandExit::TimedOut, ""), @"- Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -q --tb=no -rfE --continue-on-collection-errors -p no:cacheprovider`: did not end within 41 s, and no output.");
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Resolver for AgentResolver {
         let name = AgentName::resolver();
         let bench = context.workbench(&name, Access::ReadWrite);
         let (model, settings) = (&context.models.resolver, &context.settings.resolver);
-        let submit = SubmitPatch { bench: bench.clone() };
+        let submit = SubmitPatch { bench: bench.clone(), knowledge: !knowledge.is_empty() };
         let agent = context.agent(&name, model, settings, &bench, opening(context, knowledge), submit);
         let finished = agent.run(&context.services).await;
         let report = AgentReport::of(&name, &finished);
@@ -162,12 +162,14 @@ struct Submission {
 /// The `submit` tool of a Resolver.
 struct SubmitPatch {
     bench: Arc<Workbench>,
+    /// Whether there are answers to name.
+    knowledge: bool,
 }
 
 #[async_trait]
 impl Tool for SubmitPatch {
     fn spec(&self) -> ToolSpec {
-        prompt::tool_spec("tools/submit_patch.json", context! {})
+        prompt::tool_spec("tools/submit_patch.json", context! { knowledge => self.knowledge })
     }
 
     async fn call(&self, arguments: Value, call: CallContext) -> Result<ToolOutcome, ToolError> {
