@@ -108,7 +108,7 @@ enum Next {
 
 /// What came of asking the model.
 pub(super) enum Asked {
-    Reply(ChatReply),
+    Reply(Box<ChatReply>),
     /// Before the call or during it.
     Reached(Reached),
     Cancelled,
@@ -331,7 +331,7 @@ impl Agent {
             }),
         };
         Ok(match reply {
-            Ok(reply) => Asked::Reply(reply),
+            Ok(reply) => Asked::Reply(Box::new(reply)),
             Err(Unpaid::Model(ModelError::ContextOverflow { .. })) => Asked::Overflow,
             Err(Unpaid::Model(error)) => return Err(error.into()),
             Err(Unpaid::OverBudget(over)) => Asked::Reached(Reached::Money(over)),
