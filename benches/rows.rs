@@ -15,10 +15,10 @@ pub struct Row {
     /// Whom it is compared with, or why that one is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "plainly")]
     pub peer_value: Option<f64>,
     /// How many times the peer's value is of ours.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "plainly")]
     pub ratio: Option<f64>,
     /// Such as `<= 3`; `None` on a row that only tells.
     pub target: Option<String>,

@@ -16,10 +16,10 @@ use super::project::git_command;
 /// Of Sphinx's size in 2021: files of its tree, and commits of its main branch.
 pub const FILES: usize = 1_800;
 pub const COMMITS: usize = 10_000;
-const FILES_A_COMMIT: usize = 3;
+const FILES_A_COMMIT: usize = 2;
 /// A file is that many paragraphs of about 1.1 kB; a commit replaces some of them.
 const PARAGRAPHS: usize = 12;
-const PARAGRAPHS_AN_EDIT: usize = 4;
+const PARAGRAPHS_AN_EDIT: usize = 3;
 const LINES: usize = 28;
 
 /// A tree of 100 MB.
