@@ -10,6 +10,8 @@ mod ours;
 mod peer;
 #[path = "../rows.rs"]
 mod rows;
+#[path = "../sandboxes.rs"]
+mod sandboxes;
 
 use std::{process::ExitCode, time::Duration};
 

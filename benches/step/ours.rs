@@ -13,15 +13,15 @@ use acquire::{
         shell::Shell,
         workbench::Workbench,
     },
-    domain::{AgentName, FileMode, Money, Price, RepoPath, RunId, Tokens},
+    domain::{AgentName, FileMode, Money, Price, RepoPath, Tokens},
     gate::{harvest::HarvestLimits, secrets::Scanner},
     method::ports::{
-        Access, ChatModel, ChatReply, ChatRequest, Clock, CommandLimits, Event, Finish, Message, ModelError,
+        Access, ChatModel, ChatReply, ChatRequest, CommandLimits, Event, Finish, Message, ModelError,
         Progress, Sandboxes, SourceTree, ToolCall,
     },
     repo::{self, Mirror, Source},
     runs::redactor,
-    sandbox::docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
+    sandbox::docker::{DockerSandboxes, DockerSettings},
     store::RunFolder,
 };
 use anyhow::{Context, bail};
@@ -31,6 +31,8 @@ use tokio::{
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
+
+use super::sandboxes::{self, SystemClock};
 
 /// As many as a large Python project has, of 4 KiB each.
 const FILES: usize = 1_500;
@@ -59,8 +61,10 @@ impl Ours {
         let mirrors = repo::Settings::new(at("mirrors"));
         let tree = Mirror::open(Source::Folder(at("repo")), mirrors).await?.at(None).await?;
         let tree: Arc<dyn SourceTree> = Arc::new(tree);
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock(Instant::now()));
-        let sandboxes = Arc::new(sandboxes(tree.clone(), &clock, at("history")).await?);
+        let clock = SystemClock::start();
+        let history = tree.history(at("history"), sandboxes::HISTORY_BYTES).await?;
+        let run = sandboxes::new_run(&*clock)?;
+        let sandboxes = Arc::new(sandboxes::start(run, tree.clone(), history, clock.clone()).await?);
         let store = Arc::new(RunFolder::create(&at("out"), redactor(Arc::new(Scanner::new(&[]))))?);
         let name = AgentName::resolver();
         let bench = Arc::new(Workbench::new(
@@ -135,30 +139,6 @@ impl Ours {
     }
 }
 
-async fn sandboxes(
-    source: Arc<dyn SourceTree>,
-    clock: &Arc<dyn Clock>,
-    history: std::path::PathBuf,
-) -> anyhow::Result<DockerSandboxes> {
-    let mut random = [0; 3];
-    getrandom::fill(&mut random)?;
-    let run = RunId::new(clock.now(), random);
-    let alive = Some([run.clone()].into());
-    Ok(DockerSandboxes::start(DockerRun {
-        engine: Engine::connect(None).await?,
-        settings: settings(),
-        instance: InstanceId::parse(&format!("bench-{}", hex::encode(random)))?,
-        run,
-        lease_until: clock.now() + jiff::SignedDuration::from_hours(1),
-        history: source.history(history, 64 << 20).await?,
-        source,
-        active: Arc::new(move || alive.clone()),
-        clock: clock.clone(),
-        reap_every: REAP_EVERY,
-    })
-    .await?)
-}
-
 fn files() -> Vec<(RepoPath, FileMode, Vec<u8>)> {
     let file = |number: usize| {
         let path = format!("src/part{:02}/file{number:04}.py", number % 60);
@@ -216,16 +196,4 @@ struct Silent;
 
 impl Progress for Silent {
     fn report(&self, _: Event) {}
-}
-
-struct SystemClock(Instant);
-
-impl Clock for SystemClock {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::now()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.0.elapsed()
-    }
 }

@@ -187,8 +187,8 @@ pub fn turn_of(request: &Value) -> usize {
     request["messages"].as_array().unwrap().iter().filter(|m| m["role"] == "assistant").count()
 }
 
-/// `tries` is how often this turn was asked for before.
-fn template(reply: &Reply, turn: usize, tries: usize) -> ResponseTemplate {
+/// The reply as an endpoint sends it. `tries` is how often this turn was asked for before.
+pub fn template(reply: &Reply, turn: usize, tries: usize) -> ResponseTemplate {
     match reply {
         Reply::Text(text) => completion(json!({"role": "assistant", "content": text}), "stop"),
         Reply::Calls(calls) => completion(calling(calls, turn), "tool_calls"),
