@@ -22,7 +22,7 @@ use super::{
 use crate::{
     domain::Money,
     report::{self, RunFigures},
-    runs::{self, AnswererKind, Host, IssueSource, Replies, Request, Start},
+    runs::{self, AnswererKind, Host, IssueSource, Replay, ReplaySource, Replies, Request, Start},
     store::{Outcome, Redactor, RunSummary, write_atomically},
 };
 
@@ -206,9 +206,14 @@ impl Work {
             random: around.process.random()?,
         };
         self.say(&report::run_started(&self.name(number), goes_on, &log.display().to_string()));
-        let solved = runs::solve(start, Replies::default(), host).await.map_err(|error| error.to_string())?;
+        let solved = runs::solve(start, self.replies(), host).await.map_err(|error| error.to_string())?;
         self.say(&report::run_ended(&self.name(number), &solved.summary, solved.priced));
         Ok(solved.summary)
+    }
+
+    fn replies(&self) -> Replies {
+        let replay = |file: &PathBuf| Replay { source: ReplaySource::File(file.clone()), lenient: false };
+        Replies { record: None, replay: self.bench.replay.as_ref().map(replay) }
     }
 
     fn request(&self, arm: Arm, instance: &Instance, issue: PathBuf) -> Result<Request, String> {

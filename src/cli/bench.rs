@@ -44,6 +44,7 @@ pub async fn run(asked: args::BenchSolve) -> anyhow::Result<ExitCode> {
         sandbox: asked.sandbox.unwrap_or(settings.sandbox.kind),
         again: asked.again,
         judge: asked.judge,
+        replay: asked.replay.map(|file| environment.working_folder.join(file)),
         data,
     };
     let around = Surroundings {

@@ -33,6 +33,8 @@ pub struct BenchSolve {
     /// Failed runs are tried again.
     pub again: bool,
     pub judge: bool,
+    /// Replies of every run.
+    pub replay: Option<PathBuf>,
     pub json: bool,
     pub config: Option<PathBuf>,
 }
@@ -132,6 +134,9 @@ struct RawBenchSolve {
     /// Where agents' commands run; `auto` takes Docker where an engine answers, else namespaces
     #[arg(long, value_enum, value_name = "KIND")]
     sandbox: Option<SandboxKind>,
+    /// Take the models' replies from a record of `acquire solve --record`, which fits one instance and arm
+    #[arg(long, value_name = "FILE", conflicts_with = "judge")]
+    replay: Option<PathBuf>,
     /// Print table.json to stdout
     #[arg(long)]
     json: bool,
@@ -174,6 +179,7 @@ impl RawBench {
             sandbox: raw.sandbox,
             again: raw.again.is_some(),
             judge: raw.judge,
+            replay: raw.replay,
             json: raw.json,
             config: raw.config,
         })
