@@ -404,3 +404,22 @@ async fn what_cannot_be_benched_is_told_and_begins_nothing() {
     let requests = model.requests_of(&Who::Resolver);
     assert!(requests.iter().all(|request| all_text(request).contains("raises KeyError")));
 }
+
+#[tokio::test]
+async fn a_recorded_run_is_replayed_without_a_model() {
+    let bench = Bench::of(&["octo__repo-1"]);
+    let model = Model::start(script()).await;
+    let record = bench.project.path("record.jsonl");
+    let mut recorded = bench.project.acquire(&model);
+    recorded.args(["--sandbox", "namespaces", "--record"]).arg(&record);
+    bench.project.end(&mut recorded).await.assert_code(0);
+    let paid = model.requests().len();
+
+    let replay = ["--knowledge", "qa", "--replay", record.to_str().unwrap()];
+    let mut replayed = bench.command(&model, &replay);
+    replayed.env_remove("ACQUIRE_MODEL__NAME").env_remove("ACQUIRE_MODEL__BASE_URL");
+    bench.project.end(&mut replayed).await.assert_code(0);
+    assert_eq!(model.requests().len(), paid, "nothing is asked");
+    let patch = bench.read("qa-2/octo__repo-1/patch.diff");
+    assert_eq!(patch, bench.project.read("patch.diff"));
+}
