@@ -35,8 +35,8 @@ use crate::{
         context::{Models, RunContext, RunError},
         knowledge::{AskedQuestions, Nothing, Proposal, QuestionsAndAnswers},
         ports::{
-            Answerer, Budget, Clock, Event, History, KnowledgeSource, Progress, Resolver, RunStore,
-            SourceError, SourceTree, StoreError,
+            Answerer, Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError,
+            SourceTree, StoreError,
         },
         question::Template,
         resolver::AgentResolver,
@@ -363,17 +363,28 @@ impl Begun {
         services: &Services,
     ) -> Result<Prepared, RunError> {
         let host = &self.host;
-        let (history, harvester) = tokio::select! {
+        host.say(preparing::PACKING_HISTORY);
+        let packed = tree.history(folders.work.join("history"), host.settings.git.history_mib << 20);
+        let history = tokio::select! {
             biased;
             stop = services.stop() => return Err(stop.into()),
-            gathered = gather(tree.clone(), folders, host) => gathered?,
+            packed = packed => packed?,
         };
         host.say(preparing::STARTING_SANDBOXES);
         let fact = report::history_fact(history.note.as_deref());
         // Not given up half-way: what an engine was asked to make must be known before it can be removed.
-        let (sandboxes, notes) =
-            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree, history, host, folders).await?;
-        Ok(Prepared { sandboxes, harvester, history: fact, notes })
+        let (opened, harvester) = tokio::join!(
+            parts::open_sandboxes(&inputs.request, &inputs.run_id, tree.clone(), history, host, folders),
+            Harvester::new(&*tree, HarvestLimits::default()),
+        );
+        let (sandboxes, notes) = opened?;
+        match harvester {
+            Ok(harvester) => Ok(Prepared { sandboxes, harvester, history: fact, notes }),
+            Err(error) => {
+                sandboxes.close().await;
+                Err(error.into())
+            }
+        }
     }
 
     /// `used` is the time that earlier processes took.
@@ -426,17 +437,6 @@ fn cannot_register(folder: &Path, error: &io::Error) -> StartError {
     let text =
         format!("the cache cannot be written: {folder}: {error}. Set `[paths] cache` to a folder that can");
     StartError::usage("cache_folder", text)
-}
-
-/// Reads what the sandboxes and the harvest need of the repository.
-async fn gather(
-    tree: Arc<dyn SourceTree>,
-    folders: &Folders,
-    host: &Host,
-) -> Result<(History, Harvester), RunError> {
-    host.say(preparing::PACKING_HISTORY);
-    let history = tree.history(folders.work.join("history"), host.settings.git.history_mib << 20).await?;
-    Ok((history, Harvester::new(&*tree, HarvestLimits::default()).await?))
 }
 
 /// Name of the stage output that holds [`Inputs`].

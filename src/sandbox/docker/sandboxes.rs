@@ -107,15 +107,17 @@ impl DockerSandboxes {
             reap_every,
         } = run;
         settings.check()?;
-        let settings = settings.within_reach(&engine.info().await?)?;
-        let image = engine.image(&settings.image).await?;
-
-        reaper::remove_run(&engine, &instance, &run_id).await?;
-        reaper::reap(&engine, &instance, active().as_ref(), clock.now()).await?;
-
-        let entries = source
-            .entries()
-            .await
+        let engine_ready = async {
+            let settings = settings.within_reach(&engine.info().await?)?;
+            let image = engine.image(&settings.image).await?;
+            reaper::remove_run(&engine, &instance, &run_id).await?;
+            reaper::reap(&engine, &instance, active().as_ref(), clock.now()).await?;
+            Ok::<_, SandboxError>((settings, image))
+        };
+        // The tree is walked meanwhile: sizes of files stand in no tree object.
+        let (ready, entries) = tokio::join!(engine_ready, source.entries());
+        let (settings, image) = ready?;
+        let entries = entries
             .map_err(|error| SandboxError::Unavailable(format!("the repository cannot be read: {error}")))?;
         let workspace = Workspace::plan(settings.workspace_mib, entries.iter().map(|entry| entry.size));
         let mut reaper = JoinSet::new();
