@@ -18,7 +18,7 @@ mod tokens;
 
 use std::ops::Range;
 
-use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 
 use crate::gate::{
     edits::Edits,
@@ -104,6 +104,12 @@ pub fn inert_line(text: &str, links: &Links) -> String {
     } else {
         code_span(&line)
     }
+}
+
+/// Whether GitHub shows a code block of this language as a formula, a diagram or a map, which can show anything.
+fn is_drawn(language: &str) -> bool {
+    let language = language.split([' ', ',', '{']).next().unwrap_or_default().to_ascii_lowercase();
+    ["math", "mermaid", "geojson", "topojson", "stl"].contains(&language.as_str())
 }
 
 fn is_one_paragraph(text: &str) -> bool {
@@ -196,7 +202,12 @@ impl<'a> Look<'a> {
 
     fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
         match tag {
-            Tag::CodeBlock(_) => self.in_verbatim = true,
+            Tag::CodeBlock(kind) => {
+                self.in_verbatim = true;
+                if matches!(kind, CodeBlockKind::Fenced(language) if is_drawn(&language)) {
+                    self.show_as_text(range);
+                }
+            }
             Tag::Heading { .. } => self.lower_heading(range),
             // It would stand at the end of the comment, far from its text.
             Tag::FootnoteDefinition(_) => self.edits.insert(range.start, "\\"),
@@ -284,6 +295,13 @@ impl<'a> Look<'a> {
         for (at, _) in self.text[range.clone()].match_indices('<') {
             self.edits.replace(range.start + at..range.start + at + 1, "&lt;");
         }
+    }
+
+    /// Names no language for a fenced block that would be drawn.
+    fn show_as_text(&mut self, block: Range<usize>) {
+        let line = self.text[block.clone()].lines().next().unwrap_or_default();
+        let fence = line.len() - line.trim_start().trim_start_matches(['`', '~']).len();
+        self.edits.replace(block.start + fence..block.start + line.len(), "text");
     }
 
     /// Whether words stand before it in its line: a tag that begins a line may begin a block of HTML.

@@ -28,6 +28,21 @@ fn s_34_case_17_nobody_is_notified_and_nothing_is_closed() {
 }
 
 #[test]
+fn signs_cannot_be_forged_by_emoji_formulas_or_drawings() {
+    insta::assert_snapshot!(shown("[1] :white_check_mark: a.rs"), @"[1] `:white_check_mark:` a.rs");
+    insta::assert_snapshot!(shown(r"$\checkmark$ and $$\phantom{x}$$, $`y`$ for $5 or \$6"), @r"\$\checkmark\$ and \$\$\phantom{x}\$\$, \$`y`\$ for \$5 or \$6");
+    insta::assert_snapshot!(shown("```math\n\\checkmark\n```\n\n- ~~~ Mermaid x\n  graph\n  ~~~"), @r"
+    ```text
+    \checkmark
+    ```
+
+    - ~~~text
+      graph
+      ~~~
+    ");
+}
+
+#[test]
 fn s_34_links_lead_into_the_repository_or_become_text() {
     insta::assert_snapshot!(shown("[this](https://github.com/o/r/blob/abc/a.rs#L1) and [that](https://e.org/x?y|z)"), @"[this](https://github.com/o/r/blob/abc/a.rs#L1) and that (`https://e.org/x?y%7Cz`)");
     insta::assert_snapshot!(shown("<https://e.org> https://e.org. [https://e.org](https://e.org) [](https://e.org)"), @"`https://e.org` `https://e.org`. `https://e.org`  (`https://e.org`)");

@@ -12,6 +12,7 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
         | [\w.+/-]* @ [a-z0-9_-] [\w./-]*                   # a mention or an e-mail address
         | (?: [\w.-]+ (?: / [\w.-]+ )? )? \# [0-9] \w*      # an issue, perhaps of another repository
         | (?-u:\b) gh- [0-9]+
+        | (?-u:\B) : [a-z0-9_+-]* [a-z] [a-z0-9_+-]* :       # an emoji by its name, of a sign too
         | [\u{2713}\u{2714}\u{2705}\u{2611}\u{21AA}]           # a sign that only this program gives, or one like it";
     Regex::new(token).expect("the pattern is constant and a test uses it")
 });
@@ -19,8 +20,10 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
 /// Byte ranges, in order and apart from each other.
 pub fn find(text: &str, at_line_start: bool) -> Vec<Range<usize>> {
     let command = if at_line_start { command(text) } else { None };
-    let tokens =
-        TOKEN.find_iter(text).map(|token| token.start()..token.start() + trimmed(token.as_str()).len());
+    let tokens = TOKEN
+        .find_iter(text)
+        .filter(|token| !is_part_of_a_path(text, token.range()))
+        .map(|token| token.start()..token.start() + trimmed(token.as_str()).len());
     let mut apart: Vec<Range<usize>> = Vec::new();
     for token in command.into_iter().chain(tokens) {
         match apart.last_mut() {
@@ -31,14 +34,21 @@ pub fn find(text: &str, at_line_start: bool) -> Vec<Range<usize>> {
     apart
 }
 
+/// Whether what looks like an emoji's name is the middle of a `path::of::names`.
+fn is_part_of_a_path(text: &str, token: Range<usize>) -> bool {
+    text[token.clone()].starts_with(':')
+        && (text[..token.start].ends_with(':') || text[token.end..].starts_with(':'))
+}
+
 /// Characters of a text that some parser might take for markup, by their place, with what shows the same and is
 /// none: lone backticks, the beginnings of tags and footnotes, brackets that are nearly links or
-/// definitions.
+/// definitions, and the borders of formulas, which draw signs and hide text.
 pub fn ambiguous(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
-    text.match_indices(['`', '<', '[', '(', ':']).filter_map(|(at, character)| {
+    text.match_indices(['`', '<', '[', '(', ':', '$']).filter_map(|(at, character)| {
         let next = text[at + 1..].chars().next();
         let harmless = match character {
             "`" => "&#96;",
+            "$" => r"\$",
             "<" if next.is_some_and(|c| c.is_ascii_alphabetic() || "/!?".contains(c)) => "&lt;",
             "[" if next == Some('^') => r"\[",
             "(" if text[..at].ends_with(']') => r"\(",
@@ -108,6 +118,15 @@ mod tests {
     }
 
     #[test]
+    fn emoji_by_name_are_found_and_times_and_paths_are_not() {
+        assert_eq!(
+            found("[1] :white_check_mark: a.rs, (:+1: :heavy_check_mark:)"),
+            [":white_check_mark:", ":heavy_check_mark:"]
+        );
+        assert_eq!(found("at 10:30:45, std::fs::read, a:b:c, C:x:"), [""; 0]);
+    }
+
+    #[test]
     fn urls_are_found_as_far_as_github_may_take_them() {
         assert_eq!(found("(see https://e.org/a?b=c#d)."), ["https://e.org/a?b=c#d"]);
         assert_eq!(
@@ -119,8 +138,10 @@ mod tests {
 
     #[test]
     fn text_that_is_nearly_markup_is_seen() {
-        let seen: Vec<_> = ambiguous("a ` <b < 3 [^1] [2](x y) f(x): [3]: x").collect();
-        assert_eq!(seen, [(2, "&#96;"), (4, "&lt;"), (11, r"\["), (19, r"\("), (34, r"\:")]);
+        let seen: Vec<_> = ambiguous("a ` <b < 3 [^1] [2](x y) f(x): [3]: x $y$").collect();
+        let formula = [(38, r"\$"), (40, r"\$")];
+        assert_eq!(seen[..5], [(2, "&#96;"), (4, "&lt;"), (11, r"\["), (19, r"\("), (34, r"\:")]);
+        assert_eq!(seen[5..], formula);
     }
 
     #[test]
