@@ -28,15 +28,16 @@ pub async fn r_ex_1_commands_start_afresh_with_nothing_on_stdin(sandboxes: &dyn 
 
 pub async fn r_ex_2_escapees_and_fork_bombs_die_at_the_deadline(sandboxes: &dyn Sandboxes) {
     let sandbox = resolver(sandboxes).await;
+    // Each says first that it runs: a busy machine may not let it say so in time once it has begun.
     let escapees = "
+        echo started
         setsid sleep 1000 &
         (setsid bash -c 'sleep 1000 & disown; exec 1>&- 2>&-; sleep 1000' &)
         nohup sleep 1000 >/dev/null 2>&1 &
         trap '' TERM INT HUP
-        echo started
         sleep 1000";
-    let fork_bomb = "bomb() { bomb | bomb & }; bomb 2>/dev/null; echo started; sleep 1000";
-    let stopped = "sleep 1000 & kill -STOP $!; echo started; kill -STOP $$";
+    let fork_bomb = "echo started; bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 1000";
+    let stopped = "echo started; sleep 1000 & kill -STOP $!; kill -STOP $$";
     for command in [escapees, fork_bomb, stopped] {
         let begun = Instant::now();
         let outcome = run_for(&*sandbox, 500, command).await;
