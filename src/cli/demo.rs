@@ -1,28 +1,25 @@
 //! `acquire demo`: a whole run offline. A small project with a real bug, an issue, and a model's replies that
 //! were recorded in a real run; everything else (git, sandbox, checks, tests) happens here and now.
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode};
 
 use anyhow::Context;
 
 use crate::{
     config::{self, Environment, SandboxKind},
     domain::{Change, FileMode, RepoPath, RunId, TreeChanges},
-    method::ports::Clock,
     repo::create_repository,
     report::{self, Left},
     runs::{
-        self, AnswererKind, Host, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start,
-        StartError, Trial,
+        self, AnswererKind, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start, Trial,
     },
     store::make_run_folder,
 };
 
 use super::{
     args,
-    process::{self, CANCELLED, SystemClock, UsageError},
-    progress,
-    session::exit_code,
+    process::{self, UsageError},
+    session::{Session, exit_code},
 };
 
 macro_rules! project {
@@ -57,19 +54,17 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     let mut settings = config::Settings::default();
     // The replies were recorded without it, and it would be the longest wait of all.
     settings.method.baseline_seconds = 0;
-    let random = process::random()?;
-    let clock = SystemClock::start();
-    let id = RunId::new(clock.now(), random.run_id);
-    let folder =
-        environment.working_folder.join(demo.out.unwrap_or_else(|| settings.paths.runs.join(id.as_str())));
-    settings.paths.cache = folder.join("cache");
+    let questions = settings.method.questions as usize;
+    let mut session = Session::with(environment, settings, None)?;
+    let folder = session.folder(demo.out);
+    session.host.settings.paths.cache = folder.join("cache");
     lay_out(&folder).await?;
     let request = Request {
         repo: folder.join("repo").to_string_lossy().into_owned(),
         issue: Some(IssueSource::File(folder.join("issue.md"))),
         base: None,
         knowledge: KnowledgeKind::Qa,
-        questions: settings.method.questions as usize,
+        questions,
         asked: Vec::new(),
         answerer: AnswererKind::default(),
         patch: true,
@@ -78,21 +73,10 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     };
     let source = ReplaySource::Text { name: "the demo's recording", text: REPLIES };
     let replies = Replies { record: None, replay: Some(Replay { source, lenient: false }) };
-    let redact = runs::redactor(runs::scanner(&settings, &environment));
-    let host = Host {
-        settings,
-        progress: progress::on_stderr(redact, &environment),
-        environment,
-        clock: Arc::new(clock),
-        cancel: process::cancel_on_signals()?,
-        random,
-    };
     let start = Start::Fresh { request: request.clone(), folder: folder.clone() };
-    let solved = match runs::solve(start, replies, host.clone()).await {
+    let solved = match session.run(start, replies).await? {
         Ok(solved) => solved,
-        Err(StartError::Usage { text, .. }) => return Err(UsageError(text).into()),
-        Err(StartError::Cancelled) => return Ok(ExitCode::from(CANCELLED)),
-        Err(error @ StartError::Failed { .. }) => return Err(error.into()),
+        Err(code) => return Ok(code),
     };
     if demo.json {
         println!("{}", serde_json::to_string_pretty(&solved.summary)?);
@@ -108,9 +92,9 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
     };
     let trials = match &solved.patch {
         Some(patch) => {
-            let id = RunId::new(host.clock.now(), process::random()?.run_id);
+            let id = RunId::new(session.host.clock.now(), process::random()?.run_id);
             let trial = Trial { id, request, patch, beside: acceptance, command: TEST_COMMAND };
-            runs::try_out(trial, &host).await?.to_vec()
+            runs::try_out(trial, &session.host).await?.to_vec()
         }
         None => Vec::new(),
     };

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use crate::{
-    config::{self, Environment},
+    config::{self, Environment, Settings},
     domain::RunId,
     method::ports::Clock,
     repo::Source,
@@ -34,6 +34,15 @@ impl Session {
         if let Some(most) = max_usd {
             settings.limits.run.usd = most;
         }
+        Self::with(environment, settings, config.and(loaded.file))
+    }
+
+    /// With settings that are there already.
+    pub fn with(
+        environment: Environment,
+        settings: Settings,
+        config: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
         let redact = runs::redactor(runs::scanner(&settings, &environment));
         let random = process::random()?;
         let clock = SystemClock::start();
@@ -46,7 +55,7 @@ impl Session {
             cancel: process::cancel_on_signals()?,
             random,
         };
-        Ok(Self { host, redact, config: config.and(loaded.file), run_id })
+        Ok(Self { host, redact, config, run_id })
     }
 
     /// Where a run lives: absolute, and without `out` where the settings say.
