@@ -107,28 +107,43 @@ impl DockerSandboxes {
             reap_every,
         } = run;
         settings.check()?;
+        let owner = Owner { instance, run: run_id, lease_until };
+        let supervisor_volume = format!("acquire-{}-supervisor", owner.run);
+        let history_volume = format!("acquire-{}-history", owner.run);
         let engine_ready = async {
             let settings = settings.within_reach(&engine.info().await?)?;
             let image = engine.image(&settings.image).await?;
-            reaper::remove_run(&engine, &instance, &run_id).await?;
-            reaper::reap(&engine, &instance, active().as_ref(), clock.now()).await?;
+            reaper::remove_run(&engine, &owner.instance, &owner.run).await?;
+            reaper::reap(&engine, &owner.instance, active().as_ref(), clock.now()).await?;
+            let supervisor = Entry::Program { path: SUPERVISOR_FILE.to_owned(), content: SUPERVISOR };
+            let history = volumes::entries_below(history.objects).await?;
+            let filled = |name, content| volumes::create_filled(&engine, &image, &owner, name, content);
+            tokio::try_join!(filled(&supervisor_volume, vec![supervisor]), filled(&history_volume, history))?;
             Ok::<_, SandboxError>((settings, image))
         };
         // The tree is walked meanwhile: sizes of files stand in no tree object.
         let (ready, entries) = tokio::join!(engine_ready, source.entries());
-        let (settings, image) = ready?;
-        let entries = entries
-            .map_err(|error| SandboxError::Unavailable(format!("the repository cannot be read: {error}")))?;
+        let unreadable = |error| SandboxError::Unavailable(format!("the repository cannot be read: {error}"));
+        let ready = ready.and_then(|ready| Ok((ready, entries.map_err(unreadable)?)));
+        let ((settings, image), entries) = match ready {
+            Ok(ready) => ready,
+            Err(error) => {
+                if let Err(left) = reaper::remove_run(&engine, &owner.instance, &owner.run).await {
+                    tracing::warn!(error = %left, "volumes of a run that could not begin are left to the reaper");
+                }
+                return Err(error);
+            }
+        };
         let workspace = Workspace::plan(settings.workspace_mib, entries.iter().map(|entry| entry.size));
         let mut reaper = JoinSet::new();
-        reaper.spawn(reaper::keep_reaping(engine.clone(), instance.clone(), active, clock, reap_every));
+        reaper.spawn(reaper::keep_reaping(engine.clone(), owner.instance.clone(), active, clock, reap_every));
         let run = Run {
-            supervisor_volume: format!("acquire-{run_id}-supervisor"),
-            history_volume: format!("acquire-{run_id}-history"),
+            supervisor_volume,
+            history_volume,
             engine,
             image,
             settings,
-            owner: Owner { instance, run: run_id, lease_until },
+            owner,
             source,
             workspace,
             shared: Mutex::new(None),
@@ -136,18 +151,7 @@ impl DockerSandboxes {
             closed: AtomicBool::new(false),
             reaper: Mutex::new(reaper),
         };
-        let sandboxes = Self { run: Arc::new(run), opening: TaskTracker::new() };
-        let filled = match volumes::entries_below(history.objects).await {
-            Ok(history) => sandboxes.run.fill_common_volumes(history).await,
-            Err(error) => Err(error),
-        };
-        match filled {
-            Ok(()) => Ok(sandboxes),
-            Err(error) => {
-                sandboxes.close().await;
-                Err(error)
-            }
-        }
+        Ok(Self { run: Arc::new(run), opening: TaskTracker::new() })
     }
 
     /// The image's id, `sha256:…`: what its name meant when the run started.
@@ -162,17 +166,6 @@ impl DockerSandboxes {
 }
 
 impl Run {
-    async fn fill_common_volumes(&self, history: Vec<Entry>) -> Result<(), SandboxError> {
-        let supervisor = Entry::Program { path: SUPERVISOR_FILE.to_owned(), content: SUPERVISOR };
-        let filled =
-            |name, content| volumes::create_filled(&self.engine, &self.image, &self.owner, name, content);
-        tokio::try_join!(
-            filled(&self.supervisor_volume, vec![supervisor]),
-            filled(&self.history_volume, history)
-        )?;
-        Ok(())
-    }
-
     /// A name for an object of this run that no other has had.
     fn name(&self, role: &str) -> String {
         let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
