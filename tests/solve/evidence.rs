@@ -239,8 +239,8 @@ async fn one_return_says_what_does_not_hold_and_the_next_answer_is_final() {
     Your answer was looked up at this commit. 1 of 2 citations hold; this does not:
     - Citation [1] `ledger.py` 14-14: neither the quote nor the symbol stands in this file as you wrote it
     - Citation [2] `ledger.py`: `total` stands there, but the quote does not. Give the lines as they are, or leave the quote out.
-    - The text names `ledger.py:99`, which stands neither in the repository at this commit nor in the issue. Drop it, or, if it is of the outside, name it without a code span and with the words "not checked here".
-    - The text names `ledger.round_up`, which stands neither in the repository at this commit nor in the issue. Drop it, or, if it is of the outside, name it without a code span and with the words "not checked here".
+    - The text names `ledger.py:99`, which stands neither in the repository at this commit nor in the issue. Drop it, or, if it is of the outside, name it without a code span, without a file and a line, and say where you read it, or "not checked here".
+    - The text names `ledger.round_up`, which stands neither in the repository at this commit nor in the issue. Drop it, or, if it is of the outside, name it without a code span, without a file and a line, and say where you read it, or "not checked here".
     - The text refers to [7], but there is no such citation.
     Correct the citations and the text (read the lines again; drop what you cannot show; move it to `gaps` if it matters), then submit the whole answer again. The next submission is final: what still does not hold will be shown to readers as unverified.
     "#);
