@@ -24,8 +24,7 @@ use super::{
     script::{Reply, bash, questions, submit, template},
 };
 
-/// Of the long run, which takes more than a minute.
-const LONG_RUNS: usize = 3;
+const LONG_RUNS: usize = 10;
 const LONG: Agents =
     Agents { questions: 8, steps: 150, command: "head -c 7300 /dev/urandom | base64 | head -c 9850" };
 /// Least that a long run's last conversation must have come to, in bytes of its request.
@@ -61,7 +60,7 @@ async fn long_run() -> anyhow::Result<Vec<Row>> {
         eprintln!("run: {number} of {LONG_RUNS}: {peak} MB at most");
         peaks.push(peak);
     }
-    let unit = "MB (10^6 bytes) of RssAnon at most; median of 3 runs";
+    let unit = "MB (10^6 bytes) of RssAnon at most; median of 10 runs";
     Ok(vec![Row::at_most("memory_long_run", median(peaks), unit, 80.0)])
 }
 
