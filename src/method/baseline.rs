@@ -71,10 +71,11 @@ impl Baseline {
 }
 
 /// The command with options that make its last lines name what fails. By itself pytest gives up where one file
-/// cannot be imported, and its last lines are those of the last failure.
+/// cannot be imported, and its last lines are those of the last failure. Failures come after errors, since what is
+/// shown is the end.
 fn telling(command: &str) -> String {
     let options = if command.ends_with("-m pytest") {
-        " -q --tb=no -rfE --continue-on-collection-errors -p no:cacheprovider"
+        " -q --tb=no -rEf --continue-on-collection-errors -p no:cacheprovider"
     } else {
         ""
     };
@@ -149,7 +150,8 @@ async fn try_out(context: &RunContext, command: &str, limit: Duration) -> Result
         context.services.progress.report(Event::Note { text: preparing::trying_tests(command) });
         let timeout = (limit + begun).saturating_sub(clock.monotonic()).max(Duration::from_secs(1));
         let limits = CommandLimits { timeout, keep_bytes: KEEP_BYTES };
-        let outcome = sandbox.run(&telling(command), limits).await?;
+        // Wide enough for reasons beside the names of tests.
+        let outcome = sandbox.run(&format!("export COLUMNS=200; {}", telling(command)), limits).await?;
         Ok::<_, SandboxError>(Some(Baseline::of(command, &outcome)))
     };
     let ran = ran.await;
@@ -180,14 +182,14 @@ mod tests {
     #[test]
     fn the_resolver_is_told_how_tests_end_before_any_change() {
         insta::assert_snapshot!(told(CommandExit::Code(1), "..F\n\u{1b}[31m1 failed\u{1b}[0m\n"), @"
-        - Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -q --tb=no -rfE --continue-on-collection-errors -p no:cacheprovider`: exit code 1 after 41 s; the end of its output:
+        - Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -q --tb=no -rEf --continue-on-collection-errors -p no:cacheprovider`: exit code 1 after 41 s; the end of its output:
 
         ----- begin output ID -----
         ..F
         1 failed
         ----- end output ID -----
         ");
-        insta::assert_snapshot!(told(CommandExit::TimedOut, ""), @"- Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -q --tb=no -rfE --continue-on-collection-errors -p no:cacheprovider`: did not end within 41 s, and no output.");
+        insta::assert_snapshot!(told(CommandExit::TimedOut, ""), @"- Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -q --tb=no -rEf --continue-on-collection-errors -p no:cacheprovider`: did not end within 41 s, and no output.");
     }
 
     #[test]
