@@ -365,10 +365,12 @@ impl Begun {
         let host = &self.host;
         host.say(preparing::PACKING_HISTORY);
         let packed = tree.history(folders.work.join("history"), host.settings.git.history_mib << 20);
-        let history = tokio::select! {
+        // The tree is walked meanwhile; what comes next finds it done.
+        let read = async { tokio::try_join!(packed, tree.entries()) };
+        let (history, _) = tokio::select! {
             biased;
             stop = services.stop() => return Err(stop.into()),
-            packed = packed => packed?,
+            read = read => read?,
         };
         host.say(preparing::STARTING_SANDBOXES);
         let fact = report::history_fact(history.note.as_deref());
