@@ -15,8 +15,21 @@ use crate::{
     method::ports::{CommandLimits, Sandbox, SandboxError, TreeEntry},
 };
 
-/// Prints `name<TAB>version` for each tool that is there and `name<TAB>` for each that is not.
+/// Says itself what it prints.
 const PROBE: &str = include_str!("probe.sh");
+/// Packages that agents are told of: a whole distribution of Python would fill their context.
+const MAX_PACKAGES: usize = 60;
+/// Tools that matter only where the repository has files of one of these languages.
+const TOOLS_OF: [(&[&str], &[&str]); 8] = [
+    (&["node", "npm"], &["JavaScript", "TypeScript"]),
+    (&["ruby"], &["Ruby"]),
+    (&["php"], &["PHP"]),
+    (&["perl"], &["Perl"]),
+    (&["java"], &["Java", "Kotlin", "Scala"]),
+    (&["clang", "cmake"], &["C", "C++"]),
+    (&["rustc", "cargo"], &["Rust"]),
+    (&["go"], &["Go"]),
+];
 
 /// Facts that are equal for all agents of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +40,9 @@ pub struct Facts {
     /// Tools with their versions.
     pub tools: Vec<String>,
     pub absent: Vec<String>,
+    /// Installed packages of Python with their versions.
+    #[serde(default)]
+    pub packages: Vec<String>,
     pub test_command: Option<String>,
     /// What the history that agents see holds.
     pub history: String,
@@ -50,7 +66,9 @@ impl Facts {
                 files => self.files,
                 languages => self.languages.clone(),
                 tools => self.tools.clone(),
-                absent => self.absent.clone(),
+                absent => self.absent.iter().filter(|tool| self.matters(tool)).cloned().collect::<Vec<_>>(),
+                packages => self.packages.iter().take(MAX_PACKAGES).cloned().collect::<Vec<_>>(),
+                more_packages => self.packages.len().saturating_sub(MAX_PACKAGES),
                 // One that cannot be run here would only cost a step.
                 test_command => self.test_command.as_deref().filter(|command| !self.lacks_tool_of(command)),
                 baseline,
@@ -59,6 +77,14 @@ impl Facts {
                 output_chars,
             },
         )
+    }
+
+    /// Whether somebody who works on this repository might reach for the tool.
+    fn matters(&self, tool: &str) -> bool {
+        let has =
+            |language: &str| self.languages.iter().any(|counted| counted.split(':').next() == Some(language));
+        let of = TOOLS_OF.iter().find(|(tools, _)| tools.contains(&tool));
+        of.is_none_or(|(_, languages)| languages.iter().any(|language| has(language)))
     }
 
     /// The project's notes for contributors, fenced; empty where there are none.
@@ -83,26 +109,46 @@ impl Facts {
     }
 }
 
-/// Tools as the probe reports them: those that are there with a version, and those that are not.
-pub async fn probe_tools(sandbox: &dyn Sandbox) -> Result<(Vec<String>, Vec<String>), SandboxError> {
+/// What the probe found in a sandbox.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Probed {
+    /// With their versions.
+    pub tools: Vec<String>,
+    pub absent: Vec<String>,
+    /// Of Python, with their versions, by name.
+    pub packages: Vec<String>,
+}
+
+pub async fn probe(sandbox: &dyn Sandbox) -> Result<Probed, SandboxError> {
     let limits = CommandLimits { timeout: Duration::from_secs(60), keep_bytes: 64 * 1024 };
     let outcome = sandbox.run(PROBE, limits).await?;
     Ok(read_probe(&observation_text(&outcome, 64 * 1024)))
 }
 
-fn read_probe(output: &str) -> (Vec<String>, Vec<String>) {
-    let (mut there, mut absent) = (Vec::new(), Vec::new());
+fn read_probe(output: &str) -> Probed {
+    let mut probed = Probed::default();
     for line in output.lines() {
-        match line.split_once('\t') {
-            Some((name, "")) => absent.push(name.to_owned()),
-            Some((name, version)) => {
-                let version: String = version.trim().chars().take(60).collect();
-                there.push(if version == "yes" { name.to_owned() } else { format!("{name} {version}") });
+        match line.split('\t').collect::<Vec<_>>()[..] {
+            ["", package, version] if is_word(package) && is_word(version) => {
+                probed.packages.push(format!("{package} {version}"));
             }
-            None => {}
+            [name, ""] => probed.absent.push(name.to_owned()),
+            [name, version] => {
+                let version: String = version.trim().chars().take(60).collect();
+                let is_bare = version == "yes";
+                probed.tools.push(if is_bare { name.to_owned() } else { format!("{name} {version}") });
+            }
+            _ => {}
         }
     }
-    (there, absent)
+    probed.packages.sort_by_key(|package| package.to_lowercase());
+    probed.packages.dedup();
+    probed
+}
+
+/// A repository that is installed in place names its own package: no sentence comes in by that.
+fn is_word(text: &str) -> bool {
+    (1..=60).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-+!".contains(c))
 }
 
 /// Languages by file name, most files first; at most five.
@@ -259,9 +305,36 @@ mod tests {
     }
 
     #[test]
+    fn packages_are_told_by_name_and_version_and_by_nothing_else() {
+        let probed = read_probe("\tpytest\t7.4.0\n\tAttrs\t23.1\n\tpytest\t7.4.0\n\tobey me\t1\n\tx\t\n");
+        assert_eq!(probed.packages, ["Attrs 23.1", "pytest 7.4.0"]);
+        assert_eq!(probed.tools, [""; 0]);
+        let many = (0..MAX_PACKAGES + 2).map(|n| format!("p{n} 1")).collect();
+        let told = render(Facts { packages: many, ..Facts::default() });
+        assert!(told.contains("- Python packages: p0 1, p1 1,"), "{told}");
+        assert!(told.contains("p59 1, and 2 more.\n"), "{told}");
+    }
+
+    #[test]
+    fn absent_tools_are_told_where_they_might_be_reached_for() {
+        let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let facts = Facts {
+            languages: names(&["C++: 3", "Ruby: 1"]),
+            absent: names(&["ruby", "node", "go", "cmake", "make"]),
+            ..Facts::default()
+        };
+        let told = render(facts);
+        assert!(told.contains("- Not installed: ruby, cmake, make.\n"), "{told}");
+    }
+
+    fn render(facts: Facts) -> String {
+        facts.render(&CommitId::parse(&"1".repeat(40)).unwrap(), 10_000, None)
+    }
+
+    #[test]
     fn the_probe_tells_what_is_there_and_what_is_not() {
-        let (there, absent) = read_probe("git\t2.39.5\nrg\tyes\nnode\t\nnoise\n");
-        assert_eq!(there, ["git 2.39.5", "rg"]);
-        assert_eq!(absent, ["node"]);
+        let probed = read_probe("git\t2.39.5\nrg\tyes\nnode\t\nnoise\n");
+        assert_eq!(probed.tools, ["git 2.39.5", "rg"]);
+        assert_eq!(probed.absent, ["node"]);
     }
 }

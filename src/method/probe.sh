@@ -1,4 +1,5 @@
-# Prints "name<TAB>version" for each tool that is there and "name<TAB>" for each that is not.
+# Prints "name<TAB>version" for each tool that is there and "name<TAB>" for each that is not, then
+# "<TAB>package<TAB>version" for each Python package that is installed.
 # Runs in a sandbox, before any agent does. Bash only.
 version() { # the first thing in a command's output that looks like a version
     timeout 10 "$@" 2>&1 </dev/null | head -n 5 | { [[ "$(cat)" =~ [0-9]+(\.[0-9]+)+ ]] && printf '%s' "${BASH_REMATCH[0]}"; }
@@ -28,6 +29,14 @@ for python in python python3; do
         printf '%s\t%s\n' "pytest (for $python)" "$found"
         break
     fi
+done
+packages='
+from importlib.metadata import distributions
+for package in distributions():
+    print("", package.metadata["Name"], package.version, sep="\t")'
+for python in python python3; do
+    # Isolated: what the repository holds is not imported.
+    command -v "$python" >/dev/null 2>&1 && timeout 20 "$python" -I -c "$packages" 2>/dev/null </dev/null && break
 done
 for name in patch diff; do command -v "$name" >/dev/null 2>&1 && printf '%s\tyes\n' "$name" || printf '%s\t\n' "$name"; done
 true

@@ -15,7 +15,7 @@ use crate::{
         baseline,
         checkpoint::checkpoint,
         context::{RunContext, RunError, StageReport},
-        facts::{self, Facts},
+        facts::{self, Facts, Probed},
         instructions,
         ports::{Access, Ended, KnowledgeSource, Resolver, SourceError},
         resolver::{Resolution, TestReport},
@@ -113,9 +113,9 @@ async fn prepare(context: &RunContext) -> Result<Facts, RunError> {
         stop = context.services.stop() => return Err(stop.into()),
         opened = context.sandboxes.open(&probe, Access::ReadOnly, &unchanged) => opened?,
     };
-    let probed = facts::probe_tools(&*sandbox).await;
+    let probed = facts::probe(&*sandbox).await;
     sandbox.close().await;
-    let (tools, absent) = probed?;
+    let Probed { tools, absent, packages } = probed?;
     let instructions::Found { instructions, notes } = instructions::find(&*context.tree, &entries).await?;
     let test_command = facts::test_command(&entries).map(|command| facts::with_python(command, &absent));
     Ok(Facts {
@@ -123,6 +123,7 @@ async fn prepare(context: &RunContext) -> Result<Facts, RunError> {
         languages: facts::languages(&entries),
         tools,
         absent,
+        packages,
         test_command,
         history: context.history.clone(),
         posture: context.sandboxes.facts(),

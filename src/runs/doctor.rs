@@ -202,8 +202,10 @@ async fn look_inside(sandboxes: &dyn Sandboxes, found: &mut Findings<impl Fn(&Ex
         Ok(seen) => judge(kind, &seen, found),
         Err(error) => found.add("confinement", State::Failed, error),
     }
-    match facts::probe_tools(&*sandbox).await {
-        Ok((there, _)) => found.add("tools", State::Note, format!("in the sandbox: {}", there.join(", "))),
+    match facts::probe(&*sandbox).await {
+        Ok(probed) => {
+            found.add("tools", State::Note, format!("in the sandbox: {}", probed.tools.join(", ")));
+        }
         Err(error) => found.add("tools", State::Failed, error),
     }
     sandbox.close().await;
