@@ -56,6 +56,7 @@ impl Agent {
             return Ok(());
         }
         if reply.calls.is_empty() {
+            // Also where the model declined: no conversation may end with a reply, or it could not go on.
             turn.format_error = Some("no_call".into());
             let content = prompt::render("agent/no_call.md", context! { tools => names });
             turn.messages.push(Message::User { content });

@@ -3,7 +3,8 @@
 //! Opening and newest turns stay as they are, whole turns each, so that no call is parted from its result; the
 //! middle gives way to one message with a summary, which the same model is asked for. The stored trajectory
 //! keeps every turn: the compaction is a turn of its own in it, and a resumed run reads the conversation in the
-//! same way. A conversation that overflows right after it was shortened is over.
+//! same way. A conversation that overflows again soon after it was shortened is over: each turn would be paid for
+//! by a summary of it.
 
 use minijinja::context;
 use serde_json::Value;
@@ -22,6 +23,11 @@ use super::{
 
 /// Most tokens of a summary.
 const SUMMARY_TOKENS: u32 = 4_096;
+/// For the run's notes.
+const OVERFULL: &str =
+    "its conversation does not fit into the model's context; a model with a larger one would go on";
+/// Turns between two compactions, at least.
+const APART: u32 = 3;
 /// Where no summary can be had: the last commands that are listed, and characters of each.
 const LISTED: (usize, usize) = (40, 200);
 
@@ -32,9 +38,10 @@ impl Agent {
         services: &Services,
         talk: &mut Conversation,
     ) -> Result<Option<Exit>, AgentError> {
-        let keep_from = talk.keep_from().filter(|_| !talk.just_compacted);
+        let is_hopeless = talk.since_compaction.is_some_and(|turns| turns < APART);
+        let keep_from = talk.keep_from().filter(|_| !is_hopeless);
         let Some(keep_from) = keep_from else {
-            talk.note(["its conversation does not fit into the model's context".to_owned()]);
+            talk.note([OVERFULL.to_owned()]);
             return Ok(Some(Exit::Failed));
         };
         let started = services.clock.monotonic();

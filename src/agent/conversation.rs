@@ -33,8 +33,8 @@ pub(super) struct Conversation {
     pub reached: Option<Reached>,
     /// Whether it had its last call.
     pub had_last_call: bool,
-    /// Whether nothing came after the last compaction.
-    pub just_compacted: bool,
+    /// Turns since the last compaction; `None` before the first.
+    pub since_compaction: Option<u32>,
 }
 
 impl Conversation {
@@ -49,7 +49,10 @@ impl Conversation {
     pub fn add(&mut self, turn: Turn) {
         self.last = turn.turn;
         self.account += turn.account;
-        self.just_compacted = turn.compaction.is_some();
+        self.since_compaction = match turn.compaction {
+            Some(_) => Some(0),
+            None => self.since_compaction.map(|turns| turns + 1),
+        };
         if let Some(compaction) = turn.compaction {
             self.turns.retain(|(number, _)| *number >= compaction.keep_from);
             self.summary = Some(Message::User { content: compaction.summary });

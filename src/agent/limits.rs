@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use crate::{
     domain::{Money, Price, Tokens},
-    method::ports::{Left, OverBudget},
+    method::ports::{ChatReply, Finish, Left, OverBudget},
 };
+
+/// Characters of a model's words that are told where it declines.
+const MAX_DECLINED_CHARS: usize = 300;
 
 /// Limits of one agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -110,6 +113,22 @@ impl Reached {
             Self::Time => "its limit on time",
             Self::RunTime => "the run's limit on time",
         }
+    }
+}
+
+/// What a model said that declines to go on, for people; `None` where it does not. It would say so again.
+pub(super) fn declined(reply: &ChatReply) -> Option<String> {
+    let has_declined = reply.finish == Finish::Declined && reply.calls.is_empty();
+    has_declined.then(|| declined_with(reply.text.as_deref()))
+}
+
+/// The same of a reply's text.
+pub fn declined_with(text: Option<&str>) -> String {
+    let words = text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let words: String = words.chars().take(MAX_DECLINED_CHARS).collect();
+    match words.as_str() {
+        "" => "the model declined to answer, and gave no reason".to_owned(),
+        words => format!("the model declined to answer: {words:?}"),
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     act::{Acting, answer_rest},
     conversation::{Conversation, warning},
     cut,
-    limits::{Exit, Limits, Reached, money_nearly_over, with_last_call, worst_cost},
+    limits::{Exit, Limits, Reached, declined, money_nearly_over, with_last_call, worst_cost},
     paid::{Unpaid, paid, worst_case},
     prompt,
     workbench::Workbench,
@@ -44,8 +44,8 @@ pub struct Finished {
     pub account: Account,
     /// What providers made us change, which limit was reached, each once.
     pub notes: Vec<String>,
-    /// Only where `exit` is [`Exit::Failed`]. A conversation that cannot be shortened any more fails without one:
-    /// then the run goes on.
+    /// Only where `exit` is [`Exit::Failed`]. A conversation that cannot be shortened any more, or that the model
+    /// declines to go on with, fails without one: then the run goes on.
     pub error: Option<AgentError>,
 }
 
@@ -196,10 +196,15 @@ impl Agent {
             turn.account.seconds = (services.clock.monotonic() - started).as_secs_f64();
             services.store.append_turn(&self.name, &turn).await?;
             talk.add(turn);
-            talk.note(reply.notes);
+            talk.note(reply.notes.iter().cloned());
             services.progress.report(Event::Spent { total: services.budget.spent() });
             if let Some(cut) = cut {
                 return cut;
+            }
+            if let Some(words) = declined(&reply) {
+                talk.note([words]);
+                self.bench.turn_stored(talk.last).await?;
+                return self.stop(talk, Ok(Exit::Failed)).await;
             }
         }
     }

@@ -33,10 +33,11 @@ enum Act {
     Bash(&'static str),
     Submit,
     Say(&'static str),
+    Decline(&'static str),
     Overflow,
     Refuse,
 }
-use Act::{Bash, Overflow, Refuse, Say, Submit};
+use Act::{Bash, Decline, Overflow, Refuse, Say, Submit};
 
 /// Replies in order, the last one again and again.
 struct Scripted {
@@ -64,10 +65,15 @@ impl ChatModel for Scripted {
             let id = format!("call_{}", request.turn);
             vec![ToolCall { id, name: name.into(), arguments: arguments.to_string(), provider: None }]
         };
+        let mut finish = Finish::Stop;
         let (text, calls) = match act.expect("the script has an act") {
             Bash(command) => (None, call("bash", json!({ "command": command }))),
             Submit => (None, call("submit", json!({}))),
             Say(text) => (Some(text.to_owned()), Vec::new()),
+            Decline(text) => {
+                finish = Finish::Declined;
+                (Some(text.to_owned()), Vec::new())
+            }
             Overflow => return Err(ModelError::ContextOverflow { message: "too long".into() }),
             Refuse => {
                 return Err(ModelError::Refused { url: "u".into(), status: 400, message: "no".into() });
@@ -77,7 +83,7 @@ impl ChatModel for Scripted {
         Ok(ChatReply {
             text,
             calls,
-            finish: Finish::Stop,
+            finish,
             tokens,
             cache_written: 0,
             provider: None,

@@ -21,6 +21,7 @@ use crate::{
         ports::{
             Access, ChatModel, ChatReply, ChatRequest, CommandLimits, Message, ModelError, OverBudget,
             SandboxError, Sandboxes, SourceError, SourceTree, StoreError, Symbols, Tool, ToolError,
+            counted_tries,
         },
     },
 };
@@ -202,11 +203,11 @@ pub enum RunError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(
-        "the Questioner gave no usable question in {tries} tries; of its last reply: {problem} \
-         (trajectories/questioner.jsonl). Try another model, or `--questions 0` for a repair without knowledge"
+        "the Questioner gave no usable question in {}; of its last reply: {problem} \
+         (trajectories/questioner.jsonl). Try another model, or `--questions 0` for a repair without knowledge", counted_tries(*.tries)
     )]
     NoQuestions { tries: u32, problem: String },
-    #[error("the budget ended before the first question: {0}. Raise `[limits.run] usd`")]
+    #[error("the budget ended before the first question: {0}. Raise {limit}", limit = limit_of(*.0))]
     OverBudget(OverBudget),
     #[error(
         "the run's time was used up before it came to an end, that of earlier processes included. Raise \
@@ -215,6 +216,14 @@ pub enum RunError {
     TimeUp,
     #[error("cancelled")]
     Cancelled,
+}
+
+/// The setting that ends the Questioner, which has an Answerer's limits.
+fn limit_of(over: OverBudget) -> &'static str {
+    match over {
+        OverBudget::Agent => "`usd` in `[limits.answerer]`, or `tokens` where the model's price is unknown",
+        OverBudget::Run => "`[limits.run] usd`, or `--max-usd`",
+    }
 }
 
 impl RunError {

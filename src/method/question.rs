@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::{Exit, prompt},
+    agent::{Exit, declined_with, prompt},
     domain::{AgentName, Category, Question},
     method::{
         context::{AgentReport, RunContext, RunError},
-        ports::{ChatReply, ChatRequest, Ended, Event, Message, Opening, Turn},
+        ports::{ChatReply, ChatRequest, Ended, Event, Finish, Message, Opening, Turn},
     },
 };
 
@@ -170,13 +170,17 @@ async fn converse(
             }
         };
         report.account += turn.account;
+        let tries = report.account.steps;
         let text = match turn.messages.first() {
             Some(Message::Assistant { content, .. }) => content.clone().unwrap_or_default(),
             _ => String::new(),
         };
+        if turn.finish == Finish::Declined {
+            // It would say so again.
+            return Err(RunError::NoQuestions { tries, problem: declined_with(Some(&text)) });
+        }
         messages.extend(turn.messages);
         let (questions, problems) = read_reply(&text, template, &schema, count);
-        let tries = report.account.steps;
         if !problems.is_empty() && tries <= MAX_RETRIES {
             let content = prompt::render("questioner/again.md", context! { problems, count });
             messages.push(Message::User { content });

@@ -42,7 +42,6 @@ pub struct HttpModel {
     max_tokens: u32,
     retries: u32,
     price: Option<Price>,
-    context_tokens: Option<u64>,
     timer: Arc<dyn Timer>,
     dialect: Mutex<Dialect>,
 }
@@ -64,7 +63,6 @@ impl HttpModel {
             max_tokens: settings.max_tokens,
             retries: settings.retries,
             price: settings.price(),
-            context_tokens: settings.context_tokens(),
             timer: Arc::new(SystemTimer),
             dialect: Mutex::default(),
         })
@@ -136,10 +134,6 @@ impl ChatModel for HttpModel {
 
     fn price(&self) -> Option<Price> {
         self.price
-    }
-
-    fn context_tokens(&self) -> Option<u64> {
-        self.context_tokens
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {

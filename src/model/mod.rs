@@ -23,7 +23,7 @@ mod text_tools;
 mod usage;
 
 pub use client::HttpModel;
-pub use price::{list_context_tokens, list_price};
+pub use price::list_price;
 pub use record::{Header, Recorder, Recording, RecordingError, Redact};
 pub use replay::{Replayer, Strictness};
 pub use retry::{SystemTimer, Timer};

@@ -1,4 +1,4 @@
-//! List prices and context sizes of well-known models, for the money limits and the accounts of a run.
+//! List prices of well-known models, for the money limits and the accounts of a run.
 //!
 //! `prices.json` is a dated extract of the public table in the Python package `litellm`. A wrong price is
 //! worse than none, so:
@@ -30,8 +30,6 @@ struct Listed {
     cached: f64,
     cache_write: Option<f64>,
     output: f64,
-    /// Most tokens of a conversation.
-    context: u64,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -43,11 +41,6 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 pub fn list_price(model: &str) -> Option<Price> {
     let &Listed { input, cached, cache_write, output, .. } = listed(model)?;
     Some(Price { input, cached, cache_write, output })
-}
-
-/// Most tokens of a conversation with the model; `None` where that is not known for certain.
-pub fn list_context_tokens(model: &str) -> Option<u64> {
-    listed(model).map(|listed| listed.context)
 }
 
 fn listed(model: &str) -> Option<&'static Listed> {
@@ -71,7 +64,6 @@ mod tests {
         let mini = Price { input: 0.25, cached: 0.025, cache_write: None, output: 2.0 };
         for name in ["gpt-5-mini", "openai/gpt-5-mini", "gpt-5-mini-2025-08-07"] {
             assert_eq!(list_price(name), Some(mini), "{name}");
-            assert_eq!(list_context_tokens(name), Some(272_000), "{name}");
         }
         for name in [
             "",
@@ -85,7 +77,6 @@ mod tests {
             "gpt-4o-latest",
         ] {
             assert_eq!(list_price(name), None, "{name}");
-            assert_eq!(list_context_tokens(name), None, "{name}");
         }
     }
 
@@ -119,7 +110,6 @@ mod tests {
                 listed.names
             );
             assert!(listed.cache_write.is_none_or(|write| write <= 2.0 * fresh), "{:?}", listed.names);
-            assert!((8_000..=2_000_000).contains(&listed.context), "{:?}", listed.names);
         }
         assert!(seen.len() > 40);
     }

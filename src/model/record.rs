@@ -162,10 +162,6 @@ impl ChatModel for Recorder {
         self.model.price()
     }
 
-    fn context_tokens(&self) -> Option<u64> {
-        self.model.context_tokens()
-    }
-
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
         let mut reply = self.model.chat(request).await?;
         let line = Line {

@@ -159,11 +159,6 @@ impl ModelSettings {
         self.price.or_else(|| price::list_price(&self.name))
     }
 
-    /// As the list says; `None` where it does not name the model.
-    pub fn context_tokens(&self) -> Option<u64> {
-        price::list_context_tokens(&self.name)
-    }
-
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.timeout_seconds)
     }

@@ -127,10 +127,6 @@ impl ChatModel for TextTools {
         self.model.price()
     }
 
-    fn context_tokens(&self) -> Option<u64> {
-        self.model.context_tokens()
-    }
-
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
         if request.tools.is_empty() {
             return self.model.chat(request).await;

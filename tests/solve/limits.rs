@@ -190,6 +190,12 @@ async fn s_09_money_can_be_limited_for_one_run_and_for_its_rest() {
     let ended = project.end(&mut command).await;
     ended.assert_code(1);
     assert_eq!((&project.run_json()["error"]["class"], model.requests().len()), (&json!("over_budget"), 0));
+    assert_snapshot!(ended.line("Failed"), @"Failed (over_budget): the budget ended before the first question: the run's limit is reached. Raise `[limits.run] usd`, or `--max-usd`");
+    let mut command = priced(project.resume(&model), "1");
+    let ended = project
+        .end(command.env("ACQUIRE_LIMITS__ANSWERER__USD", "0.01").env("ACQUIRE_MODEL__MAX_TOKENS", "200"))
+        .await;
+    assert_snapshot!(ended.assert_code(1).line("Failed"), @"Failed (over_budget): the budget ended before the first question: the agent's limit is reached. Raise `usd` in `[limits.answerer]`, or `tokens` where the model's price is unknown");
     let mut command = priced(project.resume(&model), "1");
     project.end(&mut command).await.assert_code(0);
     assert_eq!(project.run_json()["outcome"], "patch");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     project::{Ended, Project},
-    script::{Model, Reply, Script, Who, asks, call, text},
+    script::{Model, Reply, Script, Who, asks, call, http, text},
     story::{Q1, Q2, script},
 };
 
@@ -55,6 +55,18 @@ async fn without_one_usable_question_the_run_ends_and_says_so() {
         assert_eq!(model.requests().len(), 3);
         assert!(!project.path("out/comment.md").exists());
     }
+}
+
+#[tokio::test]
+async fn a_model_that_declines_is_not_asked_again() {
+    let declined = json!({
+        "choices": [{"index": 0, "finish_reason": "stop",
+            "message": {"role": "assistant", "content": null, "refusal": "I can't help with that."}}],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 50},
+    });
+    let (_project, model, ended) = asked(vec![http(200, &declined.to_string())]).await;
+    assert_snapshot!(ended.assert_code(1).line("Failed"), @r#"Failed (no_questions): the Questioner gave no usable question in 1 try; of its last reply: the model declined to answer: "I can't help with that." (trajectories/questioner.jsonl). Try another model, or `--questions 0` for a repair without knowledge"#);
+    assert_eq!(model.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -74,10 +74,24 @@ async fn a_second_overflow_at_once_ends_the_agent_and_a_later_one_compacts_again
     assert_eq!(at_once.finished.exit, Exit::Failed);
     assert!(at_once.finished.error.is_none(), "its work is kept, and the run goes on");
     assert_eq!(at_once.asked.len(), 7);
-    let note = "its conversation does not fit into the model's context";
+    let note =
+        "its conversation does not fit into the model's context; a model with a larger one would go on";
     assert!(at_once.finished.notes.contains(&note.to_owned()), "{:?}", at_once.finished.notes);
 
-    let more = [Overflow, Say("First."), Bash("print 3000"), Overflow, Say("Second."), Submit];
+    let soon = [Overflow, Say("Short."), Bash("ls"), Bash("ls"), Overflow];
+    let soon = World::new(Access::ReadWrite).run(&acts(&soon)).await;
+    assert_eq!((soon.finished.exit, soon.asked.len()), (Exit::Failed, 9), "two turns are no progress");
+
+    let more = [
+        Overflow,
+        Say("First."),
+        Bash("ls"),
+        Bash("ls"),
+        Bash("print 3000"),
+        Overflow,
+        Say("Second."),
+        Submit,
+    ];
     let later = World::new(Access::ReadWrite).run(&acts(&more)).await;
     assert_eq!(later.finished.exit, Exit::Submitted);
     let last = &later.asked.last().unwrap().messages;

@@ -117,3 +117,21 @@ async fn s_09_what_is_cut_from_a_resumed_conversation_counts_in_every_process() 
         assert_eq!(seen.turns.len(), 1);
     }
 }
+
+#[tokio::test]
+async fn a_model_that_declines_is_not_asked_again_and_its_words_are_told() {
+    for (access, words, note) in [
+        (Access::ReadOnly, "I can't\nhelp.", r#"the model declined to answer: "I can't help.""#),
+        (Access::ReadWrite, " ", "the model declined to answer, and gave no reason"),
+    ] {
+        let world = World::new(access);
+        let seen = world.run(&[Bash("ls"), Decline(words), Submit]).await;
+        assert_eq!((seen.finished.exit, seen.asked.len()), (Exit::Failed, 2));
+        assert!(seen.finished.error.is_none(), "its work is kept, and the run goes on");
+        assert_eq!(seen.finished.notes, [note]);
+        // The reply is paid, and a run that goes on finds a conversation that can.
+        assert_eq!(seen.finished.account.steps, 2);
+        let on = world.run(&[Submit]).await;
+        assert_eq!((on.finished.exit, on.finished.account.steps), (Exit::Submitted, 3));
+    }
+}

@@ -88,7 +88,9 @@ pub enum Finish {
     ToolCalls,
     /// Cut off at the token limit.
     Length,
-    /// Withheld by the provider's filter, or a reason that we do not know.
+    /// The model declined, or the provider's filter withheld its words: asking again brings the same.
+    Declined,
+    /// A reason that we do not know.
     Other,
 }
 
@@ -153,7 +155,8 @@ pub enum ModelError {
     Replay(String),
 }
 
-fn counted_tries(tries: u32) -> String {
+/// `1 try`, `2 tries`.
+pub fn counted_tries(tries: u32) -> String {
     if tries == 1 { "1 try".to_owned() } else { format!("{tries} tries") }
 }
 
@@ -179,9 +182,5 @@ pub trait ChatModel: Send + Sync {
     fn name(&self) -> &str;
     /// `None` where the price is unknown.
     fn price(&self) -> Option<Price>;
-    /// Most tokens that a conversation may have; `None` where that is unknown.
-    fn context_tokens(&self) -> Option<u64> {
-        None
-    }
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError>;
 }

@@ -44,7 +44,8 @@ pub(in crate::model) fn parse(
         Some("end_turn" | "stop_sequence") => Finish::Stop,
         Some("tool_use") => Finish::ToolCalls,
         Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
-        // `refusal`, and `pause_turn` of tools that run at the provider, which we offer none of.
+        Some("refusal") => Finish::Declined,
+        // Such as `pause_turn` of tools that run at the provider, which we offer none of.
         Some(_) => Finish::Other,
         None if calls.is_empty() => Finish::Stop,
         None => Finish::ToolCalls,
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(finish(json!("tool_use")), Finish::ToolCalls);
         assert_eq!(finish(json!("max_tokens")), Finish::Length);
         assert_eq!(finish(json!("model_context_window_exceeded")), Finish::Length);
-        assert_eq!(finish(json!("refusal")), Finish::Other);
+        assert_eq!(finish(json!("refusal")), Finish::Declined);
         assert_eq!(finish(json!("pause_turn")), Finish::Other);
         assert_eq!(finish(json!(null)), Finish::Stop);
         assert_eq!(reply(json!([{ "type": "tool_use" }]), json!(null)).finish, Finish::ToolCalls);

@@ -41,9 +41,13 @@ pub(in crate::model) fn parse(
     let Some(message) = choice.get("message").filter(|message| message.is_object()) else {
         return Err(not_a_reply("the choice has no `message`".into()));
     };
-    let text = message.get("content").and_then(content).or_else(|| message.get("refusal").and_then(content));
+    let refusal = message.get("refusal").and_then(content).filter(|words| !words.is_empty());
+    let has_refused = refusal.is_some();
+    let text = message.get("content").and_then(content).or(refusal);
     let calls = calls(message.get("tool_calls"), request.turn, maker);
     let finish = match choice.get("finish_reason").and_then(Value::as_str) {
+        _ if has_refused => Finish::Declined,
+        Some("content_filter" | "refusal") => Finish::Declined,
         Some("stop" | "eos" | "eos_token" | "end_turn") => Finish::Stop,
         Some("tool_calls" | "function_call") => Finish::ToolCalls,
         Some("length" | "max_tokens" | "model_length") => Finish::Length,
@@ -225,14 +229,17 @@ mod tests {
             assert_eq!(text(nothing), None);
         }
         let refusal = reply(json!({ "content": null, "refusal": "I can't" }), json!("stop"));
-        assert_eq!(refusal.text.as_deref(), Some("I can't"));
+        assert_eq!((refusal.text.as_deref(), refusal.finish), (Some("I can't"), Finish::Declined));
+        let nothing = reply(json!({ "content": "a", "refusal": "" }), json!("stop"));
+        assert_eq!(nothing.finish, Finish::Stop);
     }
 
     #[test]
     fn an_absent_finish_reason_follows_from_the_reply() {
         assert_eq!(reply(json!({ "content": "a" }), json!(null)).finish, Finish::Stop);
         assert_eq!(reply(json!({ "tool_calls": [{}] }), json!(null)).finish, Finish::ToolCalls);
-        assert_eq!(reply(json!({}), json!("content_filter")).finish, Finish::Other);
+        assert_eq!(reply(json!({}), json!("content_filter")).finish, Finish::Declined);
+        assert_eq!(reply(json!({}), json!("function_was_odd")).finish, Finish::Other);
     }
 
     #[test]
