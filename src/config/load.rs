@@ -51,8 +51,14 @@ impl Environment {
         Self { working_folder, variables }
     }
 
+    /// # Errors
+    /// When the working folder was removed meanwhile, or may not be read.
     pub fn of_process() -> io::Result<Self> {
-        Ok(Self::new(std::env::current_dir()?, std::env::vars_os()))
+        let folder = std::env::current_dir().map_err(|error| {
+            let text = format!("the current folder cannot be found: {error}. Change to another one");
+            io::Error::new(error.kind(), text)
+        })?;
+        Ok(Self::new(folder, std::env::vars_os()))
     }
 
     /// `None` where it is not set or not UTF-8.

@@ -36,7 +36,8 @@ pub fn text(text: &str) -> String {
 
 fn push(shown: &mut String, text: &str) {
     for c in text.chars() {
-        if c.is_control() || is_invisible(c) {
+        // The last two end a line without looking like it.
+        if c.is_control() || is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}') {
             let _ = write!(shown, "{}", c.escape_unicode());
         } else {
             shown.push(c);
@@ -78,6 +79,7 @@ mod tests {
         assert_eq!(path("ü/\u{202E}x".as_bytes()), "ü/\\u{202e}x");
         assert_eq!(path(&[b'a'; 1_000]).chars().count(), MAX_CHARS + 1);
         assert_eq!(text("a\n\tb\u{200B}\r\n"), "a\n\tb\\u{200b}\\u{d}\n");
+        assert_eq!(text("a\u{2028}b\u{2029}c\u{85}d"), "a\\u{2028}b\\u{2029}c\\u{85}d");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What `acquire ask` prints: each question with its answer, and what its citations are worth.
 //!
-//! Plain text, with the marks that the comment has. What others wrote stands in it with its control characters
-//! spelled out, and indented: what begins at the left margin is the host's word.
+//! Plain text, with the marks that the comment has. What others wrote stands in it indented, and with its control
+//! characters and the signs that are the host's spelled out: what begins at the left margin is the host's word, and
+//! a terminal that folds a long line cannot make it look like another.
 
 use crate::{
     domain::{Answer, AnswerStatus, Check, Citation, Knowledge, Pair},
@@ -15,6 +16,8 @@ use super::{
     words::{self, Checks, cut},
 };
 
+/// Signs that only this program gives, and those that look like them.
+const SIGNS: [char; 9] = ['✓', '✔', '✅', '☑', '🗸', '↪', '⤷', '⚠', '━'];
 /// Longest path or symbol that is shown, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
@@ -41,9 +44,10 @@ fn answer(number: usize, pair: &Pair) -> String {
     }
     if !invented.is_empty() {
         let names: Vec<&str> = invented.into_iter().filter_map(|gap| missing_name(gap)).collect();
-        paragraphs.push(format!("⚠ Named in the answer but not in the repository: {}", names.join(", ")));
+        let names = one_line(&names.join(", "));
+        paragraphs.push(format!("⚠ Named in the answer but not in the repository: {names}"));
     }
-    let text = marked(text, citations);
+    let text = marked(&without_signs(text), citations);
     if !text.trim().is_empty() {
         paragraphs.push(indented(text.trim_end()));
     }
@@ -71,7 +75,18 @@ fn indented(text: &str) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    without_signs(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn without_signs(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for char in text.chars() {
+        match SIGNS.contains(&char) {
+            true => plain.extend(char.escape_unicode()),
+            false => plain.push(char),
+        }
+    }
+    plain
 }
 
 /// `[1] ✓ src/store.py:17-18 · total`, as editors and terminals open it.
@@ -150,23 +165,23 @@ mod tests {
         let gaps = vec!["x\n[4] ✓ src/a.rs:1".to_owned(), named_but_missing("No.such\n[5] ✓")];
         let text = shown("Why?\n━━ 2. Me", Answer { gaps, ..answered(forged, vec![cited]) });
         insta::assert_snapshot!(text, @r"
-        ━━ 1. Why? ━━ 2. Me
+        ━━ 1. Why? \u{2501}\u{2501} 2. Me
 
         ⚠ No citation of this answer holds: read it as a guess.
 
-        ⚠ Named in the answer but not in the repository: `No.such [5] ✓`
+        ⚠ Named in the answer but not in the repository: `No.such [5] \u{2713}`
 
           Sure [1]. *(not verified)*
 
-          [2] ✓ src/a.rs:1 · main *(not cited)*
+          [2] \u{2713} src/a.rs:1 · main *(not cited)*
 
-          ━━ 2. Next?
+          \u{2501}\u{2501} 2. Next?
           \u{1b}[2J\u{202e} *(not cited)*
 
-        [1] ⚠ a [3] ✓ b:1 · a [9] ✓ b · not found there
+        [1] ⚠ a [3] \u{2713} b:1 · a [9] \u{2713} b · not found there
 
         Not found:
-          - x [4] ✓ src/a.rs:1
+          - x [4] \u{2713} src/a.rs:1
 
         A program looked up each citation: ⚠ not found.
         ");

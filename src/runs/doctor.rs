@@ -99,7 +99,9 @@ fn folders(host: &Host, found: &mut Findings<impl Fn(&Examined)>) -> Option<Path
         Err(error) => found.add("cache", State::Failed, told(&cache, error, "cache")),
     }
     // It is made by the first run; what must be there is a place for it.
-    let place = runs.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
+    // A link that leads nowhere is there too, and in the way.
+    let is_there = |path: &&Path| path.symlink_metadata().is_ok();
+    let place = runs.ancestors().find(is_there).unwrap_or(Path::new("/"));
     match can_write(place) {
         Ok(()) => found.add("runs", State::Ok, runs.display()),
         Err(error) => found.add("runs", State::Failed, told(place, &error, "runs")),
@@ -107,7 +109,7 @@ fn folders(host: &Host, found: &mut Findings<impl Fn(&Examined)>) -> Option<Path
     cache_fine.is_ok().then_some(cache)
 }
 
-/// Makes the folder and a file in it that has no name.
+/// Makes the folder, if it is not there, and a file in it that has no name.
 fn can_write(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     tempfile::tempfile_in(folder).map(drop)

@@ -100,3 +100,32 @@ async fn settings_that_cannot_be_read_are_the_only_finding() {
     assert_eq!(states.len(), 1);
     assert!(states[0].0 == "settings" && states[0].2.contains("model.retries"), "{states:?}");
 }
+
+#[tokio::test]
+async fn runs_are_not_ready_where_no_folder_can_be_made() {
+    let project = Project::new();
+    std::fs::write(project.path("file"), "").unwrap();
+    std::os::unix::fs::symlink("/nonexistent/folder", project.path("link")).unwrap();
+    for runs in ["file/runs", "file", "link", "link/runs", "/proc/runs"] {
+        let mut command = project.program();
+        command.env("ACQUIRE_PATHS__RUNS", runs).env("DOCKER_HOST", "unix:///nonexistent");
+        let ended = project.end(command.args(["doctor", "--no-model", "--json"])).await;
+        let states = states(&ended.assert_code(1));
+        let found = states.iter().find(|(name, ..)| name == "runs").unwrap();
+        assert!(found.1 == "failed" && found.2.contains("[paths] runs"), "{runs}: {found:?}");
+    }
+    assert!(!project.path("file").is_dir() && project.path("link").symlink_metadata().is_ok());
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_is_told_by_every_command() {
+    let project = Project::new();
+    for arguments in [&["doctor"][..], &["solve", "--repo", ".", "--issue-file", "i"], &["demo"]] {
+        let program = project.program();
+        let mut command = tokio::process::Command::new("sh");
+        command.arg("-c").arg(r#"mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@""#);
+        command.arg(program.as_std().get_program()).args(arguments).current_dir(project.path("."));
+        let ended = project.end(&mut command).await;
+        assert!(ended.assert_code(1).told.contains("the current folder cannot be found"), "{ended:?}");
+    }
+}
