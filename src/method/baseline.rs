@@ -3,9 +3,10 @@
 //! The Resolver is told what came of it, so that it need not find out which failures are its own. It runs
 //! beside stage 1 and delays nobody there; whatever keeps it from running fails nothing.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use minijinja::context;
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -23,10 +24,18 @@ use crate::{
 
 /// Name of its stored result; it is no stage, since it takes its time from none.
 const STORED: &str = "baseline";
-/// Most characters of the end of the output that the Resolver is shown.
-const OUTPUT_CHARS: usize = 3_000;
-/// Bytes kept of each end of the output. Four bytes are the longest character; the rest is for terminal sequences.
-const KEEP_BYTES: usize = 16 * 1024;
+/// Most characters of the output's end that the Resolver is shown.
+const END_CHARS: usize = 1_200;
+/// Most characters of the lines before it that tell of failures.
+const FAILURE_CHARS: usize = 2_400;
+/// Most characters of one such line.
+const LINE_CHARS: usize = 200;
+/// Bytes kept of each end of the output: a line for each of some thousand tests.
+const KEEP_BYTES: usize = 256 * 1024;
+/// How test runners begin or end the line of a test that fails.
+static FAILURE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?-u)\b(?i:fail(ed|s|ure)?|errors?|not ok|panicked)\b").expect("the pattern is constant")
+});
 /// For finding out whether the command exists.
 const LOOK_TIME: Duration = Duration::from_secs(10);
 
@@ -40,7 +49,7 @@ pub struct Baseline {
     pub exit: CommandExit,
     /// Whole seconds that it ran.
     pub seconds: u64,
-    /// The end of its output, visible text.
+    /// Of its output, the lines that tell of failures, and the end; visible text.
     pub output: String,
 }
 
@@ -51,7 +60,7 @@ impl Baseline {
             tried: telling(command),
             exit: outcome.exit,
             seconds: outcome.duration.as_secs(),
-            output: end_of(outcome, OUTPUT_CHARS),
+            output: telling_lines(outcome),
         }
     }
 
@@ -70,35 +79,49 @@ impl Baseline {
     }
 }
 
-/// The command with options that make its last lines name what fails. By itself pytest gives up where one file
-/// cannot be imported, and its last lines are those of the last failure. Failures come after errors, since what is
-/// shown is the end.
+/// The command with options that make it name what fails, on a line each and at once: it may be ended early. By
+/// itself pytest also gives up where one file cannot be imported.
 fn telling(command: &str) -> String {
     let options = if command.ends_with("-m pytest") {
-        " -q --tb=no -rEf --continue-on-collection-errors -p no:cacheprovider"
+        " -v --tb=no -rE --continue-on-collection-errors -p no:cacheprovider"
     } else {
         ""
     };
     format!("{command}{options}")
 }
 
-/// The last whole lines of at most `chars` characters; of a longer last line, its end.
-fn end_of(outcome: &CommandOutcome, chars: usize) -> String {
-    let bytes = if outcome.omitted > 0 {
-        outcome.tail.clone()
-    } else {
-        [outcome.head.as_slice(), &outcome.tail].concat()
-    };
-    let text = visible(&String::from_utf8_lossy(&bytes));
-    let text = text.trim_end();
-    let surplus = text.chars().count().saturating_sub(chars);
-    let Some((start, _)) = text.char_indices().nth(surplus) else { return String::new() };
-    let end = &text[start..];
-    let broken = surplus > 0 && !text[..start].ends_with('\n');
-    match end.split_once('\n') {
-        Some((_, whole)) if broken => whole.to_owned(),
-        _ => end.to_owned(),
+/// The end of the output, and before it the lines that tell of failures.
+fn telling_lines(outcome: &CommandOutcome) -> String {
+    let gap = if outcome.omitted > 0 { "\n" } else { "" };
+    let all = [outcome.head.as_slice(), gap.as_bytes(), &outcome.tail].concat();
+    let all = visible(&String::from_utf8_lossy(&all));
+    let (before, end) = split_end(all.trim_end(), END_CHARS);
+    let (mut shown, mut left_out) = (String::new(), 0);
+    for line in before.lines().filter(|line| FAILURE.is_match(line)) {
+        let line: String = line.chars().take(LINE_CHARS).collect();
+        if left_out > 0 || shown.chars().count() + line.chars().count() > FAILURE_CHARS {
+            left_out += 1;
+        } else {
+            shown.push_str(&line);
+            shown.push('\n');
+        }
     }
+    if left_out > 0 {
+        shown.push_str(&format!("[{left_out} more lines like these]\n"));
+    }
+    if !before.is_empty() {
+        shown.push_str("[…]\n");
+    }
+    shown + end
+}
+
+/// Before the last whole lines of at most `chars` characters, and those; of a longer last line, its end.
+fn split_end(text: &str, chars: usize) -> (&str, &str) {
+    let surplus = text.chars().count().saturating_sub(chars);
+    let Some((start, _)) = text.char_indices().nth(surplus) else { return ("", "") };
+    let is_whole = start == 0 || text[..start].ends_with('\n');
+    let line = text[start..].find('\n').filter(|_| !is_whole);
+    text.split_at(start + line.map_or(0, |end| end + 1))
 }
 
 /// Tries the tests out, or takes what an earlier process stored. `None` where there is nothing to try, the
@@ -182,14 +205,14 @@ mod tests {
     #[test]
     fn the_resolver_is_told_how_tests_end_before_any_change() {
         insta::assert_snapshot!(told(CommandExit::Code(1), "..F\n\u{1b}[31m1 failed\u{1b}[0m\n"), @"
-        - Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -q --tb=no -rEf --continue-on-collection-errors -p no:cacheprovider`: exit code 1 after 41 s; the end of its output:
+        - Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -v --tb=no -rE --continue-on-collection-errors -p no:cacheprovider`: exit code 1 after 41 s; the lines of its output that tell of failures, and its end:
 
         ----- begin output ID -----
         ..F
         1 failed
         ----- end output ID -----
         ");
-        insta::assert_snapshot!(told(CommandExit::TimedOut, ""), @"- Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -q --tb=no -rEf --continue-on-collection-errors -p no:cacheprovider`: did not end within 41 s, and no output.");
+        insta::assert_snapshot!(told(CommandExit::TimedOut, ""), @"- Tests are probably run with `python -m pytest`. On the untouched repository, before any change, `python -m pytest -v --tb=no -rE --continue-on-collection-errors -p no:cacheprovider`: did not end within 41 s, and no output.");
     }
 
     #[test]
@@ -201,17 +224,34 @@ mod tests {
 
     #[test]
     fn the_end_of_long_output_begins_with_a_whole_line() {
-        let end = |output: &str| end_of(&outcome(CommandExit::Code(0), output), 12);
-        assert_eq!(end("first\nseconds\nthird\n"), "third");
-        assert_eq!(end("first\nsecond\nthird\n"), "second\nthird");
-        assert_eq!(end("second\nthird\n"), "second\nthird");
-        assert_eq!(end("a very long line of output"), "ne of output");
-        assert_eq!(end(" \n"), "");
-        let cut = CommandOutcome {
-            tail: b"of it\nlast".to_vec(),
-            omitted: 9,
-            ..outcome(CommandExit::Code(0), "x")
-        };
-        assert_eq!(end_of(&cut, 100), "of it\nlast");
+        let split = |output| split_end(output, 12);
+        assert_eq!(split("first\nseconds\nthird"), ("first\nseconds\n", "third"));
+        assert_eq!(split("first\nsecond\nthird"), ("first\n", "second\nthird"));
+        assert_eq!(split("second\nthird"), ("", "second\nthird"));
+        assert_eq!(split("a very long line of output"), ("a very long li", "ne of output"));
+        assert_eq!(split(""), ("", ""));
+    }
+
+    #[test]
+    fn failures_are_told_wherever_they_stand() {
+        let passed = |n: usize| (0..n).map(|n| format!("t.py::test_{n} PASSED [ 1%]\n")).collect::<String>();
+        let output = format!("{}t.py::test_bad FAILED [ 2%]\n{}", passed(100), passed(100));
+        let shown = telling_lines(&outcome(CommandExit::TimedOut, &output));
+        assert!(shown.starts_with("t.py::test_bad FAILED [ 2%]\n[…]\nt.py::test_"), "{shown}");
+        assert!(shown.chars().count() < END_CHARS + 50, "{shown}");
+
+        for line in ["a.py[12] .E [FAIL]", "test x ... FAILED", "not ok 3 - x", "--- FAIL: TestX (0.00s)"] {
+            assert!(FAILURE.is_match(line), "{line}");
+        }
+        for line in ["test errorless ... ok", "tests/test_failing_over.py .. ok"] {
+            assert!(!FAILURE.is_match(line), "{line}");
+        }
+        let cut =
+            CommandOutcome { omitted: 9, tail: b"it\nlast".to_vec(), ..outcome(CommandExit::Code(1), "x") };
+        assert_eq!(telling_lines(&cut), "x\nit\nlast");
+        let many = format!("{}{}", "x FAILED\n".repeat(5_000), passed(100));
+        let shown = telling_lines(&outcome(CommandExit::Code(1), &many));
+        assert!(shown.contains("more lines like these]\n[…]\n"), "{shown}");
+        assert!(shown.chars().count() < END_CHARS + FAILURE_CHARS + 100, "{}", shown.chars().count());
     }
 }

@@ -30,7 +30,8 @@ async fn the_resolver_alone_is_told_which_tests_fail_before_any_change() {
     project.end(project.acquire(&model).args(["--sandbox", "namespaces"])).await.assert_code(0);
     let resolver = first(&model, Who::Resolver);
     let fact = "- Tests are probably run with `make test`. On the untouched repository, before any change: \
-                exit code 2 after 0 s; the end of its output:\n\n----- begin output ";
+                exit code 2 after 0 s; the lines of its output that tell of \
+                failures, and its end:\n\n----- begin output ";
     assert!(resolver.contains(fact), "{resolver}");
     assert!(resolver.contains("\nFAILED test_total\n"), "{resolver}");
     let answerer = first(&model, Who::Answerer(Q1.into()));
@@ -55,7 +56,7 @@ async fn tests_that_do_not_end_cost_no_more_than_their_limit() {
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let resolver = first(&model, Who::Resolver);
     assert!(
-        resolver.contains("before any change: did not end within 1 s; the end of its output:"),
+        resolver.contains("before any change: did not end within 1 s; the lines of its output"),
         "{resolver}"
     );
     // The wait is part of the stage that waited.
