@@ -7,6 +7,7 @@ mod ask;
 mod bench;
 mod doctor;
 mod export;
+mod run_options;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -19,7 +20,7 @@ use crate::{
     config::{RUN_USD, SandboxKind},
     github::IssueRef,
     repo::Source,
-    runs::{IssueSource, KnowledgeKind, Replay, ReplaySource, Replies},
+    runs::{IssueSource, KnowledgeKind, Replies},
 };
 
 pub use ask::{Ask, AskFolder, Questions};
@@ -28,6 +29,7 @@ use ask::RawAsk;
 pub use bench::BenchSolve;
 pub use doctor::Doctor;
 pub use export::Export;
+use run_options::RunOptions;
 
 /// A command with everything it was asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,9 +166,6 @@ struct RawSolve {
     /// Branch, tag or commit to work on; without it what a folder has checked out, or a URL's default branch
     #[arg(long, value_name = "REV")]
     base: Option<String>,
-    /// Folder for the run's files; without it a new one below .acquire/runs (the setting `paths.runs`)
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
-    out: Option<PathBuf>,
     /// What to acquire before the repair
     #[arg(long, value_enum, default_value = "qa", value_name = "KIND", conflicts_with = "resume")]
     knowledge: KnowledgeKind,
@@ -176,34 +175,11 @@ struct RawSolve {
     /// Stop when the knowledge is there
     #[arg(long, conflicts_with = "resume")]
     no_patch: bool,
-    /// Docker image of the sandbox, with what the project's tests need
-    #[arg(long, value_name = "IMAGE", conflicts_with = "resume")]
-    image: Option<String>,
-    /// Where agents' commands run; `auto` takes Docker where an engine answers, else namespaces
-    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "resume")]
-    sandbox: Option<SandboxKind>,
-    /// Most US dollars that the run may cost, what a resumed run cost before included; without it the setting
-    /// `limits.run.usd` (10)
-    #[arg(long, value_name = "USD", value_parser = dollars)]
-    max_usd: Option<f64>,
-    /// Record the model's replies
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// Take the model's replies from a record
-    #[arg(long, value_name = "FILE", conflicts_with = "record")]
-    replay: Option<PathBuf>,
-    /// Take recorded replies although the prompts differ
-    #[arg(long, requires = "replay")]
-    replay_lenient: bool,
-    /// Go on with the run in this folder
-    #[arg(long, value_name = "DIR")]
-    resume: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunOptions,
     /// Print run.json to stdout
     #[arg(long)]
     json: bool,
-    /// Settings file; without it ./acquire.toml, else ~/.config/acquire/acquire.toml
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
 }
 
 impl RawSolve {
@@ -216,26 +192,24 @@ impl RawSolve {
             (None, Some(text)) => Some(issue_source("solve", &text)?),
             (None, None) => None,
         };
-        let folder = folder(raw.resume, raw.out, repo, issue, raw.base)?;
+        let folder = folder(raw.run.resume.clone(), raw.run.out.clone(), repo, issue, raw.base)?;
         let (knowledge, questions) = (raw.knowledge, raw.questions);
         let none = knowledge == KnowledgeKind::None && questions == Some(0);
         if questions.is_some() && !knowledge.has_questioner() && !none {
             let name = knowledge.name();
             return Err(usage(format!("--knowledge {name} asks no questions; leave out --questions")));
         }
-        let lenient = raw.replay_lenient;
-        let replay = raw.replay.map(|file| Replay { source: ReplaySource::File(file), lenient });
         Ok(Solve {
             folder,
             knowledge: if questions == Some(0) { KnowledgeKind::None } else { knowledge },
             questions,
             patch: !raw.no_patch,
-            image: raw.image,
-            sandbox: raw.sandbox,
-            max_usd: raw.max_usd,
-            replies: Replies { record: raw.record, replay },
+            replies: raw.run.replies(),
+            image: raw.run.image,
+            sandbox: raw.run.sandbox,
+            max_usd: raw.run.max_usd,
             json: raw.json,
-            config: raw.config,
+            config: raw.run.config,
         })
     }
 }
@@ -297,6 +271,7 @@ fn usage_of(command: &str, message: impl std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runs::{Replay, ReplaySource};
 
     fn parsed(line: &str) -> Result<Command, Error> {
         parse(["acquire"].into_iter().chain(line.split_whitespace()).map(OsString::from))

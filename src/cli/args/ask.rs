@@ -7,10 +7,10 @@ use clap::{Args, error::Error};
 use crate::{
     config::SandboxKind,
     repo::Source,
-    runs::{AnswererKind, IssueSource, Replay, ReplaySource, Replies},
+    runs::{AnswererKind, IssueSource, Replies},
 };
 
-use super::{dollars, issue_source, usage_of};
+use super::{RunOptions, issue_source, usage_of};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
@@ -110,44 +110,18 @@ pub(super) struct RawAsk {
     /// How each question is answered
     #[arg(long, value_enum, default_value = "explore", value_name = "KIND", conflicts_with = "resume")]
     answerer: AnswererKind,
-    /// Folder for the run's files; without it a new one below .acquire/runs (the setting `paths.runs`)
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
-    out: Option<PathBuf>,
-    /// Docker image of the sandbox
-    #[arg(long, value_name = "IMAGE", conflicts_with = "resume")]
-    image: Option<String>,
-    /// Where agents' commands run; `auto` takes Docker where an engine answers, else namespaces
-    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "resume")]
-    sandbox: Option<SandboxKind>,
-    /// Most US dollars that the run may cost, what a resumed run cost before included; without it the setting
-    /// `limits.run.usd`
-    #[arg(long, value_name = "USD", value_parser = dollars)]
-    max_usd: Option<f64>,
-    /// Record the model's replies
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// Take the model's replies from a record
-    #[arg(long, value_name = "FILE", conflicts_with = "record")]
-    replay: Option<PathBuf>,
-    /// Take recorded replies although the prompts differ
-    #[arg(long, requires = "replay")]
-    replay_lenient: bool,
-    /// Go on with the run in this folder
-    #[arg(long, value_name = "DIR")]
-    resume: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunOptions,
     /// Print run.json and knowledge.json to stdout, as one object
     #[arg(long)]
     json: bool,
-    /// Settings file; without it ./acquire.toml, else ~/.config/acquire/acquire.toml
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
 }
 
 impl RawAsk {
     pub fn with_meaning(self: Box<Self>) -> Result<Ask, Error> {
         let raw = *self;
         let usage = |message: &str| usage_of("ask", message);
-        let folder = match (raw.resume, raw.repo.as_deref()) {
+        let folder = match (raw.run.resume.clone(), raw.repo.as_deref()) {
             (Some(folder), _) => AskFolder::Resume { folder },
             (None, None) => {
                 return Err(usage(
@@ -156,7 +130,7 @@ impl RawAsk {
                 ));
             }
             (None, Some(repo)) => AskFolder::New {
-                out: raw.out,
+                out: raw.run.out.clone(),
                 repo: Source::parse(repo).map_err(|error| usage(&format!("--repo: {error}")))?,
                 questions: questions(raw.questions, raw.questions_file)
                     .ok_or_else(|| usage("there is no question: give at least one, or --questions-file"))?,
@@ -168,17 +142,15 @@ impl RawAsk {
                 base: raw.base,
             },
         };
-        let lenient = raw.replay_lenient;
-        let replay = raw.replay.map(|file| Replay { source: ReplaySource::File(file), lenient });
         Ok(Ask {
             folder,
             answerer: raw.answerer,
-            image: raw.image,
-            sandbox: raw.sandbox,
-            max_usd: raw.max_usd,
-            replies: Replies { record: raw.record, replay },
+            replies: raw.run.replies(),
+            image: raw.run.image,
+            sandbox: raw.run.sandbox,
+            max_usd: raw.run.max_usd,
             json: raw.json,
-            config: raw.config,
+            config: raw.run.config,
         })
     }
 }
