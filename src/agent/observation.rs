@@ -3,7 +3,7 @@
 use minijinja::context;
 
 use crate::{
-    gate::visible::observation_text,
+    gate::visible::observed,
     method::ports::{CommandExit, CommandLimits, CommandOutcome},
 };
 
@@ -16,14 +16,15 @@ pub fn observe(outcome: &CommandOutcome, limits: CommandLimits, limit: usize) ->
         CommandExit::Signal(signal) => format!("ended by signal {signal}"),
         CommandExit::TimedOut => format!("timed out after {} s", limits.timeout.as_secs()),
     };
+    let seen = observed(outcome, limit);
     prompt::render(
         "agent/observation.md",
         context! {
             exit,
             timed_out => outcome.exit == CommandExit::TimedOut,
             out_of_memory => matches!(outcome.exit, CommandExit::Code(137) | CommandExit::Signal(9)),
-            output => observation_text(outcome, limit),
-            shortened => outcome.omitted > 0 || outcome.head.len() + outcome.tail.len() > limit,
+            output => seen.text,
+            shortened => seen.is_cut,
         },
     )
 }

@@ -6,17 +6,30 @@
 
 use crate::{gate::sanitize::is_invisible, method::ports::CommandOutcome};
 
+/// Of the limit, what output may be longer and still be shown whole: one part in so many.
+const TOLERANCE: usize = 10;
 /// Longest terminal string (title, hyperlink) that is removed as one; beyond it, it is text.
 const MAX_TERMINAL_STRING: usize = 4_096;
 
+/// A command's output as a model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    pub text: String,
+    /// Whether something was left out.
+    pub is_cut: bool,
+}
+
 /// The output for the model: at most the first and last half of `limit_chars` characters. Between them
-/// stands how much was left out, and of which lines, so that they can be asked for.
-pub fn observation_text(outcome: &CommandOutcome, limit_chars: usize) -> String {
+/// stands how much was left out, and of which lines, so that they can be asked for. What is longer by a
+/// [`TOLERANCE`]th at most is shown whole: to ask for so little costs a step.
+pub fn observed(outcome: &CommandOutcome, limit_chars: usize) -> Observed {
     let half = limit_chars / 2;
+    let mut is_cut = true;
     let mut text = if outcome.omitted == 0 {
         let all = visible(&String::from_utf8_lossy(&[outcome.head.as_slice(), &outcome.tail].concat()));
         let count = all.chars().count();
-        if count < limit_chars.max(1) {
+        if count < limit_chars + (limit_chars / TOLERANCE).max(1) {
+            is_cut = false;
             all
         } else {
             let (head, tail) = (first(&all, half), last(&all, half));
@@ -47,7 +60,12 @@ pub fn observation_text(outcome: &CommandOutcome, limit_chars: usize) -> String 
         };
         text.push_str(&format!("[{ended} ended with the command]\n"));
     }
-    text
+    Observed { text, is_cut }
+}
+
+/// The text of [`observed`] alone.
+pub fn observation_text(outcome: &CommandOutcome, limit_chars: usize) -> String {
+    observed(outcome, limit_chars).text
 }
 
 /// Which lines of the output are cut, counted from 1: from the one in which `head` ends to `end`.
@@ -206,10 +224,10 @@ mod tests {
         let text = observation_text(&outcome(b"0123456789abcdef", 0, b""), 10);
         assert_eq!(text, "01234\n[6 characters left out: in line 1 of the output]\nbcdef");
         assert_eq!(observation_text(&outcome(b"01234", 0, b"5678"), 10), "012345678");
-        assert_eq!(
-            observation_text(&outcome(b"0123456789", 0, b""), 10),
-            "01234\n[0 characters left out: in line 1 of the output]\n56789"
-        );
+        assert_eq!(observation_text(&outcome(b"0123456789", 0, b""), 10), "0123456789");
+        let is_whole =
+            |chars: usize| observation_text(&outcome(&vec![b'x'; chars], 0, b""), 1_000).len() == chars;
+        assert!(is_whole(1_099) && !is_whole(1_100), "a tenth more is shown whole");
         let text = observation_text(&outcome(b"0123456", 100, b"tuvwxyz"), 10);
         assert_eq!(text, "01234\n[about 104 characters left out, from line 1 of the output]\nvwxyz");
         let text = observation_text(&outcome(b"1\n2\n3\n4\n5\n6\n7\n8\n9\n", 0, b""), 8);
@@ -254,7 +272,7 @@ mod tests {
         ) {
             let text = observation_text(&outcome(&head, omitted, &tail), limit);
             prop_assert!(text.chars().all(|c| !is_hidden(c)), "{text:?}");
-            prop_assert!(text.chars().count() <= limit + 100, "{text:?}");
+            prop_assert!(text.chars().count() <= limit + limit / TOLERANCE + 100, "{text:?}");
         }
 
         #[test]
