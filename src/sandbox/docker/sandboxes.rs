@@ -1,7 +1,6 @@
 //! All sandboxes of one run.
 
 use std::{
-    future::{Future, ready},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -188,7 +187,7 @@ impl Run {
         access: Access,
         given_up: &CancellationToken,
     ) -> Result<DockerSandbox, SandboxError> {
-        unless(given_up, ready(Ok(()))).await?;
+        still_wanted(given_up)?;
         let spec = ContainerSpec {
             image: self.image.clone(),
             cpus: self.settings.cpus,
@@ -227,7 +226,7 @@ impl Run {
         given_up: &CancellationToken,
     ) -> Result<Session, SandboxError> {
         // Again, because this container may have come too late for the closing to see it.
-        unless(given_up, ready(Ok(()))).await?;
+        still_wanted(given_up)?;
         // Attached before it starts, so that not a byte is lost.
         let attached = self.engine.attach(container).await?;
         self.engine.start_container(container).await?;
@@ -330,15 +329,23 @@ impl Run {
     }
 }
 
-/// A step of an opening, unless nobody wants its end any more.
+fn still_wanted(given_up: &CancellationToken) -> Result<(), SandboxError> {
+    if given_up.is_cancelled() { Err(closed()) } else { Ok(()) }
+}
+
+/// Read only where a run's sandboxes were closed: of one opening that is given up, nobody is left to read it.
+fn closed() -> SandboxError {
+    SandboxError::Lost("the run's sandboxes are closed".to_owned())
+}
+
+/// A step of an opening, which is dropped when nobody wants its end any more.
 async fn unless<T>(
     given_up: &CancellationToken,
     step: impl Future<Output = Result<T, SandboxError>>,
 ) -> Result<T, SandboxError> {
     tokio::select! {
         biased;
-        // Read only where the sandboxes were closed: elsewhere nobody is left to read it.
-        () = given_up.cancelled() => Err(SandboxError::Lost("the run's sandboxes are closed".to_owned())),
+        () = given_up.cancelled() => Err(closed()),
         done = step => done,
     }
 }
