@@ -1,11 +1,11 @@
 //! From what a sandbox lists to changes that may enter a git tree. `gate` decides; this fetches.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     domain::{Change, LeftOut, RepoPath, TreeChanges},
     gate::harvest::{HarvestLimits, Selection, select},
-    method::ports::{Listed, Sandbox, SandboxError, SourceError, SourceTree, TreeEntry},
+    method::ports::{Listed, ListedKind, Sandbox, SandboxError, SourceError, SourceTree, TreeEntry},
 };
 
 /// Largest `.gitignore` that is read, in bytes.
@@ -58,6 +58,25 @@ impl Harvester {
         }
         select(listed, &self.base, &self.ignore_files, leave_out, &self.limits)
             .map_err(|over| SandboxError::Limit(over.to_string()))
+    }
+
+    /// Decides on changes whose contents are here.
+    pub fn take(&self, saved: &TreeChanges, leave_out: &[String]) -> Result<Harvest, SandboxError> {
+        let changed = saved.changed.iter().map(|change| {
+            let size = change.content.len() as u64;
+            Listed { path: change.path.clone(), kind: ListedKind::Changed { mode: change.mode, size } }
+        });
+        let removed =
+            saved.removed.iter().map(|path| Listed { path: path.clone(), kind: ListedKind::Removed });
+        let selection = self.select(&changed.chain(removed).collect::<Vec<_>>(), leave_out)?;
+        let contents: HashMap<&[u8], &Change> =
+            saved.changed.iter().map(|change| (change.path.as_slice(), change)).collect();
+        let taken = selection.take.iter().filter_map(|(path, ..)| contents.get(path.as_str().as_bytes()));
+        Ok(Harvest {
+            changes: TreeChanges { changed: taken.copied().cloned().collect(), removed: selection.removed },
+            left_out: selection.left_out,
+            kept: selection.kept,
+        })
     }
 
     /// Decides, and brings the contents.

@@ -46,18 +46,16 @@ impl Tool for Shell {
                 "`command` holds a NUL character, which no shell takes".into(),
             ));
         }
-        if call.time_left.is_zero() {
-            return Ok(ToolOutcome::Observation(prompt::render("agent/time_over.md", context! {})));
-        }
         // The command ends with the agent's time, and the sandbox lives on for a harvest.
-        let limits = CommandLimits { timeout: self.limits.timeout.min(call.time_left), ..self.limits };
-        Ok(ToolOutcome::Observation(match self.bench.run(command, limits).await? {
-            Ran::Outcome { outcome, note } => {
+        let ran = self.bench.run(command, self.limits, call.time_left).await?;
+        Ok(ToolOutcome::Observation(match ran {
+            Ran::Outcome { outcome, limits, note } => {
                 let seen = observe(&outcome, limits, self.output_chars);
                 note.map_or(seen.clone(), |note| format!("{note}\n{seen}"))
             }
             Ran::Lost { reason, turn } => prompt::render("agent/sandbox_lost.md", context! { reason, turn }),
             Ran::UsedUp { reason } => prompt::render("agent/sandbox_limit.md", context! { reason }),
+            Ran::TimeOver => prompt::render("agent/time_over.md", context! {}),
         }))
     }
 }

@@ -10,7 +10,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use minijinja::context;
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     domain::{AgentName, TreeChanges, TreePath},
@@ -35,6 +35,8 @@ const MAX_LOSSES: u32 = 3;
 pub enum Ran {
     Outcome {
         outcome: CommandOutcome,
+        /// As they held: a command ends with the agent's time.
+        limits: CommandLimits,
         /// Said once after an interruption.
         note: Option<String>,
     },
@@ -42,6 +44,8 @@ pub enum Ran {
     Lost { reason: String, turn: u32 },
     /// A limit of the sandbox is reached. That is the agent's to deal with: others have sandboxes of their own.
     UsedUp { reason: String },
+    /// The agent's time was over before the command could begin.
+    TimeOver,
 }
 
 /// A command that ran tests, with the exit code that the host saw.
@@ -113,10 +117,27 @@ impl Workbench {
         Ok(state.saved_turn)
     }
 
-    /// Runs one command. An engine that cannot give a sandbox, or one that breaks again and again, is an error.
-    pub async fn run(&self, command: &str, limits: CommandLimits) -> Result<Ran, SandboxError> {
+    /// Runs one command, in a sandbox that is opened for it where there is none. Within `time_left` both have
+    /// ended, and what is half opened then is given up. An engine that cannot give a sandbox, or one that breaks
+    /// again and again, is an error.
+    pub async fn run(
+        &self,
+        command: &str,
+        limits: CommandLimits,
+        time_left: Duration,
+    ) -> Result<Ran, SandboxError> {
+        if time_left.is_zero() {
+            return Ok(Ran::TimeOver);
+        }
+        let end = self.clock.monotonic().saturating_add(time_left);
         let mut state = self.state.lock().await;
-        let sandbox = self.sandbox(&mut state).await?;
+        let Some(sandbox) = self.sandbox(&mut state, end).await? else {
+            return Ok(Ran::TimeOver);
+        };
+        let limits = CommandLimits { timeout: limits.timeout.min(self.left_until(end)), ..limits };
+        if limits.timeout.is_zero() {
+            return Ok(Ran::TimeOver);
+        }
         let is_test = self.access == Access::ReadWrite && runs_tests(command);
         let ran = async {
             if is_test {
@@ -131,9 +152,9 @@ impl Workbench {
             Ok(outcome)
         };
         match ran.await {
-            Ok(outcome) => Ok(Ran::Outcome { outcome, note: state.note.take() }),
+            Ok(outcome) => Ok(Ran::Outcome { outcome, limits, note: state.note.take() }),
             Err(SandboxError::Lost(reason)) => {
-                self.replace(&mut state, &reason).await?;
+                self.replace(&mut state, &reason, end).await?;
                 Ok(Ran::Lost { reason, turn: state.saved_turn })
             }
             Err(SandboxError::Limit(reason)) => Ok(Ran::UsedUp { reason }),
@@ -218,7 +239,12 @@ impl Workbench {
     /// Ends everything inside and stores the tree as that of `turn`, which submits.
     pub async fn submit(&self, turn: u32) -> Result<(), ToolError> {
         let mut state = self.state.lock().await;
-        let sandbox = self.sandbox(&mut state).await?;
+        let Some(sandbox) = state.sandbox.clone() else {
+            // Nothing has run since the last saved tree.
+            self.store.save_tree(&self.agent, turn, &TreeChanges::default()).await?;
+            (state.saved_turn, state.frozen) = (turn, true);
+            return Ok(());
+        };
         sandbox.freeze().await?;
         state.frozen = true;
         match self.see_changes(&mut state, &*sandbox).await {
@@ -228,10 +254,15 @@ impl Workbench {
         }
     }
 
-    /// Ends everything inside and takes what changed since the base commit (S-20 to S-26).
+    /// Ends everything inside and takes what changed since the base commit (S-20 to S-26). Where no sandbox is
+    /// open, nothing has run since the last saved tree, and that is what is taken: at the end of the time none is
+    /// opened for it.
     pub async fn harvest(&self, leave_out: &[String]) -> Result<Harvest, SandboxError> {
         let mut state = self.state.lock().await;
-        let sandbox = self.sandbox(&mut state).await?;
+        let Some(sandbox) = state.sandbox.clone() else {
+            state.frozen = true;
+            return self.harvester.take(&state.saved, leave_out);
+        };
         sandbox.freeze().await?;
         state.frozen = true;
         let listed = sandbox.list_changes(Since::Base).await?;
@@ -249,20 +280,44 @@ impl Workbench {
         }
     }
 
-    async fn sandbox(&self, state: &mut State) -> Result<Arc<dyn Sandbox>, SandboxError> {
+    /// The agent's sandbox, opened where there is none. `None` where it did not stand at `end`, on the clock's
+    /// monotonic scale; then nothing is left of it.
+    async fn sandbox(
+        &self,
+        state: &mut State,
+        end: Duration,
+    ) -> Result<Option<Arc<dyn Sandbox>>, SandboxError> {
         if let Some(sandbox) = &state.sandbox {
-            return Ok(sandbox.clone());
+            return Ok(Some(sandbox.clone()));
         }
-        let sandbox = self.sandboxes.open(&self.agent, self.access, &state.saved).await?;
+        let opening = self.sandboxes.open(&self.agent, self.access, &state.saved);
+        let Ok(opened) = timeout(self.left_until(end), opening).await else {
+            return Ok(None);
+        };
+        let sandbox = opened?;
         if self.access == Access::ReadWrite {
             // From here on, listings show what the agent changes, not what was filled in for it.
-            sandbox.list_changes(Since::LastListing).await?;
+            let listing = sandbox.list_changes(Since::LastListing);
+            let listed = timeout(self.left_until(end), listing).await;
+            if !matches!(listed, Ok(Ok(_))) {
+                sandbox.close().await;
+            }
+            match listed {
+                Ok(listed) => listed?,
+                Err(_) => return Ok(None),
+            };
         }
         state.sandbox = Some(sandbox.clone());
-        Ok(sandbox)
+        Ok(Some(sandbox))
     }
 
-    async fn replace(&self, state: &mut State, reason: &str) -> Result<(), SandboxError> {
+    fn left_until(&self, end: Duration) -> Duration {
+        end.saturating_sub(self.clock.monotonic())
+    }
+
+    /// Puts a fresh sandbox in place of a broken one; where the time is over before it stands, the next command
+    /// finds none.
+    async fn replace(&self, state: &mut State, reason: &str, end: Duration) -> Result<(), SandboxError> {
         if let Some(broken) = state.sandbox.take() {
             broken.close().await;
         }
@@ -275,7 +330,7 @@ impl Workbench {
         }
         state.pending.clear();
         state.tests.clear();
-        self.sandbox(state).await.map(drop)
+        self.sandbox(state, end).await.map(drop)
     }
 }
 

@@ -10,6 +10,7 @@ mod broken_engine;
 mod confinement;
 mod conformance;
 mod limits;
+mod opening;
 mod reaper;
 mod support;
 mod workspace;

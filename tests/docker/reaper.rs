@@ -1,10 +1,10 @@
 //! The reaper at a real engine. Every test has an instance id of its own and touches nobody else's.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use acquire::{
     method::ports::Sandboxes,
-    sandbox::docker::{Engine, reap},
+    sandbox::docker::{ActiveRuns, Engine, reap},
 };
 use bollard::models::VolumeCreateRequest;
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +13,10 @@ use crate::{
     needs_engine,
     support::{Installation, RunOf, answerer, output, resolver},
 };
+
+fn nothing_is_active() -> ActiveRuns {
+    Arc::new(|| Some(BTreeSet::new()))
+}
 
 /// Leaves behind what a process leaves that is killed in mid-run.
 async fn die_in_mid_run(installation: &Installation, of: RunOf) {
@@ -102,6 +106,25 @@ async fn reaper_nothing_of_our_own_goes_while_the_active_runs_are_not_known() {
     second.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn reaper_a_run_that_begins_during_a_round_is_left_alone() {
+    needs_engine!();
+    let installation = Arc::new(Installation::new().await);
+    let engine = Engine::connect(None).await.unwrap();
+    let (begins, runtime) = (installation.clone(), tokio::runtime::Handle::current());
+    // Who is active is told at once, as it was a moment before another run began.
+    let active: ActiveRuns = Arc::new(move || {
+        let begins = begins.clone();
+        let begun = runtime.spawn(async move { begins.start(begins.run()).await.map(std::mem::forget) });
+        tokio::task::block_in_place(|| runtime.block_on(begun)).unwrap().unwrap();
+        Some(BTreeSet::new())
+    });
+    reap(&engine, &installation.instance, &active, Timestamp::now()).await.unwrap();
+    assert_eq!(installation.objects().await.len(), 2, "its two volumes");
+    reap(&engine, &installation.instance, &nothing_is_active(), Timestamp::now()).await.unwrap();
+    installation.nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn reaper_another_instance_keeps_its_objects_until_its_lease_is_over() {
     needs_engine!();
@@ -111,7 +134,7 @@ async fn reaper_another_instance_keeps_its_objects_until_its_lease_is_over() {
     let sandboxes = theirs.start(RunOf { lease_until, ..theirs.run() }).await.unwrap();
     let sandbox = resolver(&sandboxes).await;
 
-    let reap_at = async |now| reap(&engine, &ours.instance, Some(&BTreeSet::new()), now).await.unwrap();
+    let reap_at = async |now| reap(&engine, &ours.instance, &nothing_is_active(), now).await.unwrap();
     reap_at(lease_until - SignedDuration::from_secs(1)).await;
     assert_eq!(output(&sandbox, "echo alive").await, "alive\n");
 
@@ -128,7 +151,7 @@ async fn reaper_a_young_object_stays_even_when_its_lease_is_over() {
     let lease_until = Timestamp::now() - SignedDuration::from_secs(1);
     let sandboxes = theirs.start(RunOf { lease_until, ..theirs.run() }).await.unwrap();
     let sandbox = resolver(&sandboxes).await;
-    reap(&engine, &ours.instance, Some(&BTreeSet::new()), Timestamp::now()).await.unwrap();
+    reap(&engine, &ours.instance, &nothing_is_active(), Timestamp::now()).await.unwrap();
     assert_eq!(output(&sandbox, "echo alive").await, "alive\n");
     sandboxes.close().await;
 }
@@ -149,7 +172,7 @@ async fn reaper_what_does_not_carry_our_labels_is_never_touched() {
         };
         names.push(installation.docker.create_volume(request).await.unwrap().name);
     }
-    reap(&engine, &installation.instance, Some(&BTreeSet::new()), Timestamp::now()).await.unwrap();
+    reap(&engine, &installation.instance, &nothing_is_active(), Timestamp::now()).await.unwrap();
     for name in names {
         installation.docker.inspect_volume(&name).await.unwrap();
         installation

@@ -10,7 +10,8 @@ use std::{
 };
 
 use acquire::{
-    method::ports::{SandboxError, Sandboxes as _},
+    domain::{AgentName, TreeChanges},
+    method::ports::{Access, SandboxError, Sandboxes as _},
     sandbox::namespaces::Settings,
 };
 use nix::{
@@ -119,6 +120,33 @@ async fn closing_a_run_leaves_no_process_no_folder_and_no_cgroup() {
     drop((one, sandboxes));
     assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
     assert_eq!(cgroups_of(&run), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s_09_an_opening_that_is_given_up_leaves_nothing_running_while_the_run_goes_on() {
+    for access in [Access::ReadWrite, Access::ReadOnly] {
+        let base = tempfile::tempdir().unwrap();
+        let tree = Arc::new(MemoryTree::example().endless(1));
+        let (history, run) = (tree.history_now(), run_id());
+        let sandboxes =
+            start(base.path(), run.clone(), tree.clone(), history, Settings::default()).await.unwrap();
+        let (agent, none) = (AgentName::resolver(), TreeChanges::default());
+        let half_open = async {
+            while tree.endless_left() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(supervisors(base.path()).len(), 1);
+        };
+        tokio::select! {
+            ended = sandboxes.open(&agent, access, &none) => panic!("it is endless: {:?}", ended.err()),
+            () = half_open => {}
+        }
+        eventually("what was half opened goes on", || processes_of(base.path()).is_empty());
+        assert_eq!(cgroups_of(&run), 0);
+        let next = sandboxes.open(&agent, access, &none).await.unwrap();
+        assert_eq!(output(&*next, "cat README.md").await, "# Example");
+        sandboxes.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,7 @@ mod engine;
 mod facts;
 mod fill;
 mod labels;
+mod opened;
 mod reaper;
 mod sandbox;
 mod sandboxes;

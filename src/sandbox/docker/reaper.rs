@@ -4,7 +4,8 @@
 //!
 //! - It is of our own instance, and its run is not among those that are active. The caller knows which
 //!   are; a run must count as active *before* anything of it is created, and in every process that
-//!   shares the instance id. Where the caller cannot tell, nothing of our own is touched.
+//!   shares the instance id. The caller is asked *after* the objects were listed: what is listed then is of
+//!   runs that have begun. Where the caller cannot tell, nothing of our own is touched.
 //! - It is of another instance, its lease has run out, and it is older than two minutes. Labels cannot
 //!   be changed, so a lease is not renewed: it ends at the start of its run plus the longest that a run
 //!   may take. The two minutes are for clocks that differ.
@@ -32,7 +33,7 @@ pub const REAP_EVERY: Duration = Duration::from_secs(60);
 /// Youngest age at which an object of another instance is removed.
 const GRACE: SignedDuration = SignedDuration::from_mins(2);
 
-/// Says which runs of this instance are active; `None` where it cannot tell.
+/// Says which runs of this instance are active now; `None` where it cannot tell.
 pub type ActiveRuns = Arc<dyn Fn() -> Option<BTreeSet<RunId>> + Send + Sync>;
 
 /// One object of ours, of whichever instance.
@@ -60,10 +61,13 @@ struct Findings {
 pub async fn reap(
     engine: &Engine,
     instance: &InstanceId,
-    active: Option<&BTreeSet<RunId>>,
+    active: &ActiveRuns,
     now: Timestamp,
 ) -> Result<(), SandboxError> {
-    Ok(remove_if(engine, |found| is_waste(found, instance, active, now)).await?)
+    let findings = look(engine).await?;
+    let active = active();
+    remove_if(engine, &findings, |found| is_waste(found, instance, active.as_ref(), now)).await;
+    Ok(())
 }
 
 /// Removes everything of one run: at its end, and before it is resumed in a new process.
@@ -72,7 +76,9 @@ pub(super) async fn remove_run(
     instance: &InstanceId,
     run: &RunId,
 ) -> Result<(), EngineError> {
-    remove_if(engine, |found| found.owner.instance == *instance && found.owner.run == *run).await
+    let findings = look(engine).await?;
+    remove_if(engine, &findings, |found| found.owner.instance == *instance && found.owner.run == *run).await;
+    Ok(())
 }
 
 /// Reaps for ever. The first round is due when `every` has passed.
@@ -85,7 +91,7 @@ pub(super) async fn keep_reaping(
 ) {
     loop {
         tokio::time::sleep(every).await;
-        if let Err(error) = reap(&engine, &instance, active().as_ref(), clock.now()).await {
+        if let Err(error) = reap(&engine, &instance, &active, clock.now()).await {
             tracing::warn!(%error, "a round of the reaper failed; the next is to come");
         }
     }
@@ -100,8 +106,7 @@ fn is_waste(found: &Found, us: &InstanceId, active: Option<&BTreeSet<RunId>>, no
 }
 
 /// Containers first: an engine does not let go of a volume that a container has.
-async fn remove_if(engine: &Engine, unwanted: impl Fn(&Found) -> bool) -> Result<(), EngineError> {
-    let findings = look(engine).await?;
+async fn remove_if(engine: &Engine, findings: &Findings, unwanted: impl Fn(&Found) -> bool) {
     let containers = findings.containers.iter().filter(|found| unwanted(found));
     let removed = join_all(containers.map(|found| engine.remove_container(&found.key))).await;
     let volumes = findings.volumes.iter().filter(|found| unwanted(found));
@@ -109,7 +114,6 @@ async fn remove_if(engine: &Engine, unwanted: impl Fn(&Found) -> bool) -> Result
     for error in removed.into_iter().chain(removed_volumes).filter_map(Result::err) {
         tracing::warn!(%error, "an object is left for the reaper's next round");
     }
-    Ok(())
 }
 
 async fn look(engine: &Engine) -> Result<Findings, EngineError> {

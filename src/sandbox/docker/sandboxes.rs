@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::{sync::Mutex, task::JoinSet};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     attach,
@@ -19,6 +19,7 @@ use super::{
     facts,
     fill::fill,
     labels::{InstanceId, Owner},
+    opened::Opened,
     reaper::{self, ActiveRuns},
     sandbox::{DockerSandbox, FAREWELL},
     settings::DockerSettings,
@@ -33,6 +34,9 @@ use crate::{
 
 /// Longest silence of a supervisor that is taken for life.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Of the time for ending a run's sandboxes, the part in which those on their way up are awaited. The rest
+/// is for removing what is there.
+const AWAIT_OPENING: Duration = Duration::from_secs(4);
 
 /// What the sandboxes of a run are made from.
 pub struct DockerRun {
@@ -55,8 +59,8 @@ pub struct DockerRun {
 /// The sandboxes of one run in Docker.
 pub struct DockerSandboxes {
     run: Arc<Run>,
-    /// Sandboxes on their way up. Each goes its way to the end also when nobody waits for it any more: what
-    /// an engine was asked to make must be known to be there before it can be removed.
+    /// Sandboxes on their way up. What an engine was asked to make must be known to be there before it can be
+    /// removed, so one that nobody waits for any more is not dropped: it ends itself, at the next step.
     opening: TaskTracker,
 }
 
@@ -73,7 +77,9 @@ struct Run {
     shared: Mutex<Option<SharedTree>>,
     /// Numbers containers and volumes: an agent whose sandbox was lost gets another one.
     made: AtomicU32,
-    closed: AtomicBool,
+    /// Cancelled when the sandboxes are closed. Each opening has a token of its own below this one, which is
+    /// cancelled also when nobody waits for it any more.
+    closed: CancellationToken,
     /// Dropped with this, and then it ends.
     reaper: Mutex<JoinSet<()>>,
 }
@@ -114,7 +120,7 @@ impl DockerSandboxes {
             let settings = settings.within_reach(&engine.info().await?)?;
             let image = engine.image(&settings.image).await?;
             reaper::remove_run(&engine, &owner.instance, &owner.run).await?;
-            reaper::reap(&engine, &owner.instance, active().as_ref(), clock.now()).await?;
+            reaper::reap(&engine, &owner.instance, &active, clock.now()).await?;
             let supervisor = Entry::Program { path: SUPERVISOR_FILE.to_owned(), content: SUPERVISOR };
             let history = volumes::entries_below(history.objects).await?;
             let filled = |name, content| volumes::create_filled(&engine, &image, &owner, name, content);
@@ -148,7 +154,7 @@ impl DockerSandboxes {
             workspace,
             shared: Mutex::new(None),
             made: AtomicU32::new(0),
-            closed: AtomicBool::new(false),
+            closed: CancellationToken::new(),
             reaper: Mutex::new(reaper),
         };
         Ok(Self { run: Arc::new(run), opening: TaskTracker::new() })
@@ -172,13 +178,6 @@ impl Run {
         format!("acquire-{}-{role}-{number}", self.owner.run)
     }
 
-    fn check_open(&self) -> Result<(), SandboxError> {
-        match self.closed.load(Ordering::Acquire) {
-            true => Err(SandboxError::Lost("the run's sandboxes are closed".to_owned())),
-            false => Ok(()),
-        }
-    }
-
     /// A running container with an attached supervisor and this workspace. Leaves nothing behind when it
     /// fails.
     async fn start_container(
@@ -186,8 +185,9 @@ impl Run {
         role: &str,
         workspace_volume: &str,
         access: Access,
+        given_up: &CancellationToken,
     ) -> Result<DockerSandbox, SandboxError> {
-        self.check_open()?;
+        still_wanted(given_up)?;
         let spec = ContainerSpec {
             image: self.image.clone(),
             cpus: self.settings.cpus,
@@ -201,7 +201,7 @@ impl Run {
         };
         let name = self.name(role);
         let container = self.engine.create_container(&name, spec.body(&self.owner)).await?;
-        match self.start_session(&container, name).await {
+        match self.start_session(&container, name, given_up).await {
             Ok(session) => Ok(DockerSandbox {
                 engine: self.engine.clone(),
                 container,
@@ -219,20 +219,27 @@ impl Run {
         }
     }
 
-    async fn start_session(&self, container: &str, name: String) -> Result<Session, SandboxError> {
+    async fn start_session(
+        &self,
+        container: &str,
+        name: String,
+        given_up: &CancellationToken,
+    ) -> Result<Session, SandboxError> {
         // Again, because this container may have come too late for the closing to see it.
-        self.check_open()?;
+        still_wanted(given_up)?;
         // Attached before it starts, so that not a byte is lost.
         let attached = self.engine.attach(container).await?;
         self.engine.start_container(container).await?;
         let (from_supervisor, to_supervisor) = attach::split(attached, name);
-        match Session::start(from_supervisor, to_supervisor, PATIENCE).await {
-            // Nothing is lost that had not yet begun, and the next one would fail in the same way.
-            Err(SandboxError::Lost(reason)) => {
-                Err(SandboxError::Unavailable(format!("the sandbox's supervisor did not start: {reason}")))
+        // Nothing is lost that had not yet begun, and the next one would fail in the same way.
+        let unavailable = |error| match error {
+            SandboxError::Lost(reason) => {
+                SandboxError::Unavailable(format!("the sandbox's supervisor did not start: {reason}"))
             }
             other => other,
-        }
+        };
+        let session = Session::start(from_supervisor, to_supervisor, PATIENCE);
+        unless(given_up, async { session.await.map_err(unavailable) }).await
     }
 
     /// A running container with a fresh workspace of its own, filled.
@@ -241,9 +248,10 @@ impl Run {
         role: &str,
         volume: &str,
         changes: &TreeChanges,
+        given_up: &CancellationToken,
     ) -> Result<DockerSandbox, SandboxError> {
         volumes::create_workspace(&self.engine, &self.image, &self.owner, volume, self.workspace).await?;
-        let sandbox = match self.start_container(role, volume, Access::ReadWrite).await {
+        let sandbox = match self.start_container(role, volume, Access::ReadWrite, given_up).await {
             Ok(sandbox) => DockerSandbox { own_volume: Some(volume.to_owned()), ..sandbox },
             Err(error) => {
                 if let Err(error) = self.engine.remove_volume(volume).await {
@@ -252,7 +260,7 @@ impl Run {
                 return Err(error);
             }
         };
-        match fill(&sandbox.session, &*self.source, changes).await {
+        match unless(given_up, fill(&sandbox.session, &*self.source, changes)).await {
             Ok(()) => Ok(sandbox),
             Err(error) => {
                 sandbox.close().await;
@@ -268,8 +276,8 @@ impl Run {
 
     /// The volume with the base tree, filled by the first caller while the others wait. A holder that died
     /// took the tree with it and is replaced.
-    async fn shared_volume(&self) -> Result<String, SandboxError> {
-        let mut shared = self.shared.lock().await;
+    async fn shared_volume(&self, given_up: &CancellationToken) -> Result<String, SandboxError> {
+        let mut shared = unless(given_up, async { Ok(self.shared.lock().await) }).await?;
         if let Some(tree) = &*shared {
             if tree.holder.is_running().await {
                 return Ok(tree.volume.clone());
@@ -278,21 +286,27 @@ impl Run {
         }
         *shared = None;
         let volume = self.name("tree");
-        let holder = self.start_filled("holder", &volume, &TreeChanges::default()).await?;
+        let holder = self.start_filled("holder", &volume, &TreeChanges::default(), given_up).await?;
         *shared = Some(SharedTree { volume: volume.clone(), holder });
         Ok(volume)
     }
 
-    async fn open_read_only(&self, agent: &AgentName) -> Result<DockerSandbox, SandboxError> {
-        let volume = self.shared_volume().await?;
-        let sandbox = self.start_container(agent.as_str(), &volume, Access::ReadOnly).await?;
+    async fn open_read_only(
+        &self,
+        agent: &AgentName,
+        given_up: &CancellationToken,
+    ) -> Result<DockerSandbox, SandboxError> {
+        let volume = self.shared_volume(given_up).await?;
+        let sandbox = self.start_container(agent.as_str(), &volume, Access::ReadOnly, given_up).await?;
         // From here on the sandbox itself keeps the tree alive; had the holder died before that, the tree
         // would be empty.
-        if self.shared_volume().await? != volume {
-            sandbox.close().await;
-            return Err(SandboxError::Lost("the container that holds the tree ended".to_owned()));
-        }
-        Ok(sandbox)
+        let error = match self.shared_volume(given_up).await {
+            Ok(still) if still == volume => return Ok(sandbox),
+            Ok(_) => SandboxError::Lost("the container that holds the tree ended".to_owned()),
+            Err(error) => error,
+        };
+        sandbox.close().await;
+        Err(error)
     }
 
     async fn open(
@@ -300,17 +314,39 @@ impl Run {
         agent: &AgentName,
         access: Access,
         changes: &TreeChanges,
+        given_up: &CancellationToken,
     ) -> Result<DockerSandbox, SandboxError> {
         match access {
             Access::ReadWrite => {
                 let volume = self.name("workspace");
-                self.start_filled(agent.as_str(), &volume, changes).await
+                self.start_filled(agent.as_str(), &volume, changes, given_up).await
             }
-            Access::ReadOnly if changes.is_empty() => self.open_read_only(agent).await,
+            Access::ReadOnly if changes.is_empty() => self.open_read_only(agent, given_up).await,
             Access::ReadOnly => Err(SandboxError::Unavailable(
                 "read-only sandboxes share the base tree and cannot take changes".to_owned(),
             )),
         }
+    }
+}
+
+fn still_wanted(given_up: &CancellationToken) -> Result<(), SandboxError> {
+    if given_up.is_cancelled() { Err(closed()) } else { Ok(()) }
+}
+
+/// Read only where a run's sandboxes were closed: of one opening that is given up, nobody is left to read it.
+fn closed() -> SandboxError {
+    SandboxError::Lost("the run's sandboxes are closed".to_owned())
+}
+
+/// A step of an opening, which is dropped when nobody wants its end any more.
+async fn unless<T>(
+    given_up: &CancellationToken,
+    step: impl Future<Output = Result<T, SandboxError>>,
+) -> Result<T, SandboxError> {
+    tokio::select! {
+        biased;
+        () = given_up.cancelled() => Err(closed()),
+        done = step => done,
     }
 }
 
@@ -331,19 +367,26 @@ impl Sandboxes for DockerSandboxes {
         changes: &TreeChanges,
     ) -> Result<Arc<dyn Sandbox>, SandboxError> {
         let (run, agent, changes) = (self.run.clone(), agent.clone(), changes.clone());
-        let opening = self.opening.spawn(async move { run.open(&agent, access, &changes).await });
+        let (given_up, tasks) = (self.run.closed.child_token(), self.opening.clone());
+        let _gives_up_on_drop = given_up.clone().drop_guard();
+        let opening = self.opening.spawn(async move {
+            let sandbox = run.open(&agent, access, &changes, &given_up).await?;
+            Ok(Opened::new(sandbox, tasks))
+        });
         match opening.await {
-            Ok(opened) => opened.map(|sandbox| Arc::new(sandbox) as _),
+            Ok(opened) => opened.map(|opened| Arc::new(opened.take()) as _),
             Err(failed) => Err(SandboxError::Lost(format!("opening a sandbox ended: {failed}"))),
         }
     }
 
     async fn close(&self) {
-        self.run.closed.store(true, Ordering::Release);
+        self.run.closed.cancel();
         self.opening.close();
         let end = async {
             self.run.reaper.lock().await.abort_all();
-            self.opening.wait().await;
+            if tokio::time::timeout(AWAIT_OPENING, self.opening.wait()).await.is_err() {
+                tracing::warn!("the engine is slow; the reaper removes a sandbox that is still being made");
+            }
             reaper::remove_run(&self.run.engine, &self.run.owner.instance, &self.run.owner.run).await
         };
         match tokio::time::timeout(FAREWELL, end).await {

@@ -10,6 +10,7 @@ mod cgroup;
 mod folder;
 mod host;
 mod launcher;
+mod lock;
 mod process;
 mod sandbox;
 
@@ -128,18 +129,17 @@ impl Namespaces {
         base: &Path,
         launcher: PathBuf,
     ) -> Result<Self, SandboxError> {
-        let unavailable = |error: std::io::Error| {
-            SandboxError::Unavailable(format!("the sandbox folder {}: {error}", base.display()))
-        };
-        for run in folder::reap(base) {
-            tracing::info!("removed what was left of run {}", run.as_str());
-            cgroup::reap(&cgroup_prefix(&run));
-        }
-        let folder = RunFolder::create(base, &run).map_err(unavailable)?;
-        let supervisor = folder.program("supervisor", SUPERVISOR).map_err(unavailable)?;
-        let host = tokio::task::spawn_blocking(Host::survey)
-            .await
-            .map_err(|error| SandboxError::Unavailable(error.to_string()))?;
+        let made = tokio::task::spawn_blocking({
+            let (base, run) = (base.to_owned(), run.clone());
+            move || {
+                let (folder, supervisor) = make_folder(&base, &run)?;
+                Ok((folder, supervisor, Host::survey()))
+            }
+        });
+        let (folder, supervisor, host) =
+            made.await.map_err(std::io::Error::other).flatten().map_err(|error| {
+                SandboxError::Unavailable(format!("the sandbox folder {}: {error}", base.display()))
+            })?;
         let mut namespaces = Self {
             folder,
             run,
@@ -351,6 +351,18 @@ impl Namespaces {
         }
         Ok(NamespacesSandbox { process, access: Access::ReadWrite })
     }
+}
+
+/// The run's folder and the supervisor in it. What killed processes left goes first, of this run and of all
+/// others.
+fn make_folder(base: &Path, run: &RunId) -> std::io::Result<(RunFolder, PathBuf)> {
+    let remove_cgroups = |run: &RunId| cgroup::reap(&cgroup_prefix(run));
+    for dead in folder::reap(base, remove_cgroups) {
+        tracing::info!("removed what was left of run {}", dead.as_str());
+    }
+    let folder = RunFolder::create(base, run, remove_cgroups)?;
+    let supervisor = folder.program("supervisor", SUPERVISOR)?;
+    Ok((folder, supervisor))
 }
 
 /// What the names of a run's cgroups begin with.

@@ -1,6 +1,12 @@
 //! A source tree that a test writes down, with a git repository of one commit behind it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use acquire::{
     domain::{Change, CommitId, FileMode, Patch, RepoPath, TreeChanges},
@@ -16,6 +22,8 @@ pub struct MemoryTree {
     index: Vec<u8>,
     /// A bare repository.
     folder: tempfile::TempDir,
+    /// How many more times its files come to no end.
+    endless: AtomicU32,
 }
 
 impl MemoryTree {
@@ -61,7 +69,18 @@ impl MemoryTree {
         let commit = repository.commit(None, &author, &author, "Start", &tree, &[]).unwrap();
         let index = std::fs::read(folder.path().join("index")).unwrap();
         let commit = CommitId::parse(&commit.to_string()).unwrap();
-        Self { files, commit, index, folder }
+        Self { files, commit, index, folder, endless: AtomicU32::new(0) }
+    }
+
+    /// The next `times` that its files are wanted, they come and their end does not.
+    pub fn endless(self, times: u32) -> Self {
+        Self { endless: AtomicU32::new(times), ..self }
+    }
+
+    /// Of these times, those that are to come.
+    #[allow(dead_code, reason = "not every binary has such a test")]
+    pub fn endless_left(&self) -> u32 {
+        self.endless.load(Ordering::Relaxed)
     }
 
     /// The history of the one commit; as long as the tree lives.
@@ -95,6 +114,10 @@ impl SourceTree for MemoryTree {
             if to.send(file.clone()).await.is_err() {
                 return Err(SourceError::Git("nobody takes the files".into()));
             }
+        }
+        let less = |left: u32| left.checked_sub(1);
+        if self.endless.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+            to.closed().await;
         }
         Ok(())
     }
