@@ -3,55 +3,28 @@
 //! Each run holds a lock on a file of its own for as long as its process lives; the kernel releases it
 //! when the process dies, however it dies. The reaper removes what belongs to no run that is alive.
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, File, TryLockError},
-    io,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, io, path::Path, time::Duration};
 
-use crate::domain::RunId;
+use crate::{domain::RunId, sandbox::lock::LockFile};
 
 /// A look holds a dead run's lock for microseconds; a run that is alive holds its own throughout.
-const REGISTER_TRIES: u32 = 100;
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A run that is alive until this is dropped.
 #[derive(Debug)]
-pub struct Alive {
-    path: PathBuf,
-    _lock: File,
-}
+pub struct Alive(LockFile);
 
 impl Drop for Alive {
     fn drop(&mut self) {
         // Left behind it would only be found unlocked and removed by the next look.
-        let _ = fs::remove_file(&self.path);
+        let _ = self.0.remove();
     }
 }
 
 /// Marks a run as alive in `folder`. An error when another process runs it.
 pub fn register(folder: &Path, run: &RunId) -> io::Result<Alive> {
     fs::create_dir_all(folder)?;
-    let path = folder.join(run.as_str());
-    // A look at this very moment may take the new file for a dead run's and remove it: then once more.
-    for _ in 0..REGISTER_TRIES {
-        let lock = File::create(&path)?;
-        match lock.try_lock() {
-            Ok(()) if is_file_at(&lock, &path) => return Ok(Alive { path, _lock: lock }),
-            Ok(()) | Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::WouldBlock, "another process is working on this run"))
-}
-
-fn is_file_at(file: &File, path: &Path) -> bool {
-    let inode = |m: fs::Metadata| (m.dev(), m.ino());
-    match (file.metadata(), fs::metadata(path)) {
-        (Ok(open), Ok(named)) => inode(open) == inode(named),
-        _ => false,
-    }
+    LockFile::take(&folder.join(run.as_str()), PATIENCE).map(Alive)
 }
 
 /// All runs that are alive; `None` when that cannot be told.
@@ -64,13 +37,11 @@ pub fn alive(folder: &Path) -> Option<BTreeSet<RunId>> {
         else {
             continue;
         };
-        match File::open(&path).map(|file| file.try_lock()) {
-            Ok(Ok(())) => {
-                let _ = fs::remove_file(&path);
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        match LockFile::take_free(&path) {
+            // Removed while its lock is held: a run that begins anew at this moment waits for it.
+            Ok(Some(dead)) => drop(dead.remove()),
             // Locked, or not to be told: never take a living run for dead.
-            Ok(Err(_)) | Err(_) => {
+            Ok(None) | Err(_) => {
                 runs.insert(run);
             }
         }
@@ -101,5 +72,29 @@ mod tests {
         fs::write(folder.path().join(one.as_str()), "").unwrap();
         assert_eq!(alive(folder.path()).unwrap(), [].into());
         assert_eq!(alive(&folder.path().join("nowhere")), None);
+    }
+
+    #[test]
+    fn no_look_takes_the_file_of_a_run_that_has_just_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = run("20261130-100000-aaaaaa");
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let looks = || {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    alive(folder.path());
+                }
+            };
+            scope.spawn(looks);
+            scope.spawn(looks);
+            for _ in 0..300 {
+                fs::write(folder.path().join(one.as_str()), "").unwrap();
+                let held = register(folder.path(), &one).unwrap();
+                let found = alive(folder.path()).unwrap();
+                assert!(found.contains(&one), "it is alive and was taken for dead");
+                drop(held);
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 }

@@ -63,8 +63,11 @@ impl Folders {
 
     /// Removes the scratch folders of runs that are dead.
     pub fn sweep(&self) {
-        let (Some(alive), Some(all)) = (active::alive(&self.alive), self.work.parent()) else { return };
-        for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+        let Some(all) = self.work.parent() else { return };
+        // Who is alive is asked afterwards: a run may begin meanwhile.
+        let found: Vec<_> = std::fs::read_dir(all).into_iter().flatten().flatten().collect();
+        let Some(alive) = active::alive(&self.alive) else { return };
+        for entry in found {
             let run = entry.file_name().to_str().and_then(|n| RunId::try_from(n.to_owned()).ok());
             if run.is_some_and(|run| !alive.contains(&run)) {
                 remove_folder(&entry.path());

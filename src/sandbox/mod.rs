@@ -4,6 +4,7 @@
 //! ([`session`], [`wire`]) and what it promises is the same for all of them.
 
 pub mod docker;
+pub(crate) mod lock;
 pub mod namespaces;
 
 pub(crate) mod session;

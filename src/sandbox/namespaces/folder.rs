@@ -11,8 +11,7 @@ use std::{
     time::Duration,
 };
 
-use super::lock::LockFile;
-use crate::domain::RunId;
+use crate::{domain::RunId, sandbox::lock::LockFile};
 
 /// How long another process may take to remove what is left of a run before the run goes on. A tree of a
 /// million files takes seconds.

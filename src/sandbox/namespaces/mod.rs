@@ -10,7 +10,6 @@ mod cgroup;
 mod folder;
 mod host;
 mod launcher;
-mod lock;
 mod process;
 mod sandbox;
 

@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Held until this is dropped. The file stays, unless it is [removed](Self::remove).
 #[derive(Debug)]
-pub(super) struct LockFile {
+pub(crate) struct LockFile {
     path: PathBuf,
     _file: File,
 }
@@ -29,7 +29,7 @@ impl LockFile {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when somebody else holds it for longer than `patience`.
-    pub(super) fn take(path: &Path, patience: Duration) -> io::Result<Self> {
+    pub(crate) fn take(path: &Path, patience: Duration) -> io::Result<Self> {
         let begun = Instant::now();
         loop {
             let mut options = OpenOptions::new();
@@ -49,7 +49,7 @@ impl LockFile {
     }
 
     /// Takes the lock of a file that is there and that nobody holds; `None` where there is no such file.
-    pub(super) fn take_free(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn take_free(path: &Path) -> io::Result<Option<Self>> {
         match File::open(path) {
             Ok(file) => Self::take_opened(file, path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -68,13 +68,13 @@ impl LockFile {
     }
 
     /// Removes the file, and only then lets go of it.
-    pub(super) fn remove(&self) -> io::Result<()> {
+    pub(crate) fn remove(&self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
 
     /// What the kernel does for a process that is killed: the lock goes, the file stays.
     #[cfg(test)]
-    pub(super) fn die(&self) {
+    pub(crate) fn die(&self) {
         self._file.unlock().unwrap();
     }
 }
