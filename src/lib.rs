@@ -1,5 +1,8 @@
 //! acquire: know before fix. The map of the house; `docs/architecture.md` tells more.
 
+// `println!` panics where its stream takes nothing more, which must not end a run: `cli::output` speaks.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod agent; // the scaffold under every agent: loop, tools, observations, limits
 pub mod bench; // many runs compared: instances by arms, scores, one table
 pub mod cli; // the commands; each reads arguments and calls one function of `runs`

@@ -12,8 +12,9 @@ use crate::{
 
 use super::{
     args::{self, AskFolder, Questions},
+    output,
     process::{CANCELLED, UsageError},
-    session::{Session, exit_code, told},
+    session::{self, Session, exit_code, told},
 };
 
 pub async fn run(ask: args::Ask) -> anyhow::Result<ExitCode> {
@@ -65,12 +66,13 @@ pub async fn run(ask: args::Ask) -> anyhow::Result<ExitCode> {
     let ending = report::ending(&solved.summary, solved.knowledge.as_ref(), left);
     if ask.json {
         let both = json!({ "run": &solved.summary, "knowledge": &solved.knowledge });
-        println!("{}", (session.redact)(&serde_json::to_string_pretty(&both)?));
-        eprintln!("{}", (session.redact)(&ending));
+        let printed = session::print(&solved, &(session.redact)(&serde_json::to_string_pretty(&both)?));
+        output::tell((session.redact)(&ending));
+        printed?;
     } else {
         let answers = solved.knowledge.as_ref().map(report::answers);
         let shown: Vec<String> = answers.into_iter().chain([ending]).collect();
-        println!("{}", (session.redact)(&shown.join("\n\n")));
+        session::print(&solved, &(session.redact)(&shown.join("\n\n")))?;
     }
     Ok(if is_unanswered(&solved) { ExitCode::from(1) } else { exit_code(&solved) })
 }

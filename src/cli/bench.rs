@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    args,
+    args, output,
     process::{self, CANCELLED, SystemClock, UsageError},
     progress,
 };
@@ -59,10 +59,11 @@ pub async fn run(asked: args::BenchSolve) -> anyhow::Result<ExitCode> {
         false => anyhow::Error::from(error),
     })?;
     if asked.json {
-        println!("{}", ended.json);
-        eprintln!("{}", ended.table);
+        let printed = output::print(&ended.json);
+        output::tell(&ended.table);
+        printed?;
     } else {
-        println!("{}", ended.table);
+        output::print(&ended.table)?;
     }
     Ok(ExitCode::from(match (ended.cancelled, ended.is_whole()) {
         (true, false) => CANCELLED,
@@ -92,6 +93,6 @@ impl Process for Terminal {
     }
 
     fn say(&self, line: &str) {
-        eprintln!("{}", (self.redact)(line));
+        output::tell((self.redact)(line));
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 use super::{
     args,
     process::{self, UsageError},
-    session::{Session, exit_code},
+    session::{self, Session, exit_code},
 };
 
 macro_rules! project {
@@ -79,7 +79,7 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     if demo.json {
-        println!("{}", serde_json::to_string_pretty(&solved.summary)?);
+        session::print(&solved, &serde_json::to_string_pretty(&solved.summary)?)?;
         return Ok(exit_code(&solved));
     }
     let acceptance = TreeChanges {
@@ -114,7 +114,7 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
         test_command: TEST_COMMAND,
         trials: &trials,
     });
-    println!("{shown}");
+    session::print(&solved, &shown)?;
     Ok(exit_code(&solved))
 }
 

@@ -1,6 +1,6 @@
 //! `acquire doctor`: what is ready, and what to do.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{cell::RefCell, process::ExitCode, sync::Arc};
 
 use crate::{
     config::{self, Environment},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    args,
+    args, output,
     process::{self, CANCELLED, SystemClock},
 };
 
@@ -24,15 +24,19 @@ impl Progress for Quiet {
 
 pub async fn run(doctor: args::Doctor) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process()?;
+    // Before signals are listened to: whatever the file is, Ctrl-C ends the wait for it.
+    let loaded = config::load(doctor.config.as_deref(), &environment);
     let cancel = process::cancel_on_signals()?;
     let json = doctor.json;
+    let printed = RefCell::new(Ok(()));
     let say = |line: String| {
-        if !json {
-            println!("{line}");
+        // What cannot be shown at once is told at the end: the checks themselves go on.
+        if !json && printed.borrow().is_ok() {
+            *printed.borrow_mut() = output::print(line);
         }
     };
     let mut all = Vec::new();
-    match config::load(doctor.config.as_deref(), &environment) {
+    match loaded {
         Ok(loaded) => {
             let redact = runs::redactor(runs::scanner(&loaded.settings, &environment));
             let show = |it: &Examined| say(redact(&examined(it)));
@@ -71,9 +75,10 @@ pub async fn run(doctor: args::Doctor) -> anyhow::Result<ExitCode> {
         }
     }
     if json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        output::print(serde_json::to_string_pretty(&all)?)?;
     }
     say(diagnosis(&all));
+    printed.into_inner()?;
     if cancel.is_cancelled() {
         return Ok(ExitCode::from(CANCELLED));
     }

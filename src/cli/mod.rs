@@ -1,5 +1,5 @@
-//! The command line: one file a command, what it was asked ([`args`]), and what it shows meanwhile
-//! ([`progress`]).
+//! The command line: one file a command, what it was asked ([`args`]), what it shows meanwhile
+//! ([`progress`]), and the streams that all of it goes to ([`output`]).
 
 pub mod args;
 mod ask;
@@ -7,6 +7,7 @@ mod bench;
 mod demo;
 mod doctor;
 mod export;
+mod output;
 mod process;
 pub mod progress;
 mod session;
@@ -21,11 +22,7 @@ use args::Command;
 pub fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os()) {
         Ok(command) => command,
-        Err(error) => {
-            // Help goes to stdout, a usage error to stderr; a closed stream changes nothing.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return output::show_usage(&error),
     };
     process::start_logging();
     crate::model::install_tls();
@@ -42,7 +39,7 @@ pub fn main() -> ExitCode {
     match ended.and_then(|ended| ended) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            output::tell(format_args!("error: {error:#}"));
             ExitCode::from(if error.is::<process::UsageError>() { 2 } else { 1 })
         }
     }

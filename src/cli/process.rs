@@ -11,6 +11,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{method::ports::Clock, runs::Random};
 
+use super::output::tell;
+
 /// Exit code of a cancelled run, as shells give it for Ctrl-C.
 pub const CANCELLED: u8 = 130;
 
@@ -50,6 +52,8 @@ pub fn start_logging() {
         // Escape sequences would only be noise in a file.
         .with_ansi(std::io::stderr().is_terminal())
         .without_time()
+        // It would tell of a stderr that takes nothing by a panic, on stderr.
+        .log_internal_errors(false)
         .init();
 }
 
@@ -83,12 +87,12 @@ pub fn cancel_on_signals() -> anyhow::Result<CancellationToken> {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        eprintln!("acquire: stopping; once more ends at once");
+        tell("acquire: stopping; once more ends at once");
         token.cancel();
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            () = tokio::time::sleep(PATIENCE) => eprintln!("acquire: something does not stop; ended"),
+            () = tokio::time::sleep(PATIENCE) => tell("acquire: something does not stop; ended"),
         }
         std::process::exit(CANCELLED.into());
     });

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
+use anyhow::Context;
+
 use crate::{
     config::{self, Environment, Settings},
     domain::RunId,
@@ -12,6 +14,7 @@ use crate::{
 };
 
 use super::{
+    output,
     process::{self, CANCELLED, SystemClock, UsageError},
     progress,
 };
@@ -83,6 +86,12 @@ impl Session {
             Err(error) => Err(told(error)),
         }
     }
+}
+
+/// Prints what a run came to. Where that cannot be, it still lies in the run's folder.
+pub fn print(solved: &Solved, text: &str) -> anyhow::Result<()> {
+    let where_it_is = || format!("the result lies in {}, but is not shown", solved.folder.display());
+    output::print(text).with_context(where_it_is)
 }
 
 /// A start that failed, with the exit code that belongs to it.

@@ -8,8 +8,8 @@ use crate::{
 };
 
 use super::{
-    args,
-    session::{Session, exit_code},
+    args, output,
+    session::{self, Session, exit_code},
 };
 
 pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
@@ -47,10 +47,11 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
     let redact = &session.redact;
     let ending = redact(&report::ending(&solved.summary, solved.knowledge.as_ref(), left));
     if solve.json {
-        println!("{}", redact(&serde_json::to_string_pretty(&solved.summary)?));
-        eprintln!("{ending}");
+        let printed = session::print(&solved, &redact(&serde_json::to_string_pretty(&solved.summary)?));
+        output::tell(ending);
+        printed?;
     } else {
-        println!("{ending}");
+        session::print(&solved, &ending)?;
     }
     Ok(exit_code(&solved))
 }

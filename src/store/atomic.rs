@@ -2,30 +2,49 @@
 
 use std::{
     fs::{self, File, Permissions},
-    io::{self, Read, Write},
+    io::{self, BufWriter, Write},
     os::unix::fs::PermissionsExt,
     path::Path,
 };
 
 use crate::method::ports::StoreError;
 
-use super::{file_error, open_regular};
+use super::{
+    file_error,
+    regular::{open_own, read_at_most},
+};
+
+/// Largest file that is read whole, in bytes. What an agent changed has at most 50 MB (see
+/// [`crate::gate::harvest`]); a patch adds what was removed, and JSON writes a byte as up to six. What is larger
+/// than all of that was not written here.
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// How unfinished files are named; [`sweep`] removes those that a killed process left.
 const UNFINISHED: &str = ".unfinished-";
 
 /// Replaces `path` by a file with this content, on the disk when this returns.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    write_with(path, |file| file.write_all(content))
+}
+
+/// As [`write`], for content that is made bit by bit.
+pub fn write_with(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
+) -> Result<(), StoreError> {
     replace(path, content).map_err(|error| file_error(path, format!("cannot be written: {error}")))
 }
 
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, content: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut file = tempfile::Builder::new()
         .prefix(UNFINISHED)
         .permissions(Permissions::from_mode(0o666)) // less the umask, as for any file
         .tempfile_in(folder)?;
-    file.write_all(content)?;
+    let mut writer = BufWriter::new(file.as_file_mut());
+    content(&mut writer)?;
+    writer.flush()?;
+    drop(writer);
     file.as_file().sync_all()?;
     file.persist(path)?;
     File::open(folder)?.sync_all()
@@ -43,6 +62,16 @@ pub fn make_folder(path: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(path).map_err(|error| file_error(path, format!("cannot be made: {error}")))
 }
 
+/// As [`make_folder`], for a folder below a run's own: a link in its place would lead out of the run.
+pub fn make_own_folder(path: &Path) -> Result<(), StoreError> {
+    make_folder(path)?;
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(file_error(path, "is a link, and links in a run's folder are not followed; remove it")),
+        Err(error) => Err(file_error(path, format!("cannot be looked at: {error}"))),
+    }
+}
+
 /// Removes a file; one that is not there is fine.
 pub fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
@@ -53,13 +82,11 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// `None` where there is no such file.
+/// All of a file of at most [`MAX_FILE_BYTES`] that is no link. `None` where there is no such file.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    let read = || {
-        let mut bytes = Vec::new();
-        open_regular(path, File::options().read(true))?.read_to_end(&mut bytes).map(|_| bytes)
-    };
-    match read() {
+    let read =
+        open_own(path, File::options().read(true)).and_then(|file| read_at_most(&file, MAX_FILE_BYTES));
+    match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(file_error(path, format!("cannot be read: {error}"))),

@@ -1,79 +1,70 @@
-//! Trajectories in the form of mini-swe-agent 2 (`mini-swe-agent-1.1`), which its inspector and other viewers
-//! of agents' work open. An export is a view: nothing is read back from it, and a run that still goes on can be
-//! exported as far as it is.
+//! Exports a run's trajectories for the viewers of other programs. An export is a view: nothing is read back from
+//! it, and a run that still goes on can be exported as far as it is.
+//!
+//! The run may be somebody else's: see [`super`] for what is read of its folder. Of a trajectory one turn at a
+//! time is in memory.
 
-use std::path::{Path, PathBuf};
+mod form;
 
-use serde_json::{Value, json};
-
-use crate::{
-    domain::{Account, AgentName},
-    method::ports::{Message, Opening, StoreError, ToolCall, Turn},
+use std::{
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
 };
 
-use super::{AgentExit, RunSummary, atomic, file_error, trajectory::Trajectory};
+use crate::{domain::AgentName, method::ports::StoreError};
 
-/// As viewers recognise the form.
-const FORMAT: &str = "mini-swe-agent-1.1";
+use super::{
+    AgentExit, RunSummary,
+    atomic::{self, MAX_FILE_BYTES},
+    file_error, read_at_most,
+    regular::HeldFolder,
+    trajectory::Trajectory,
+};
+
+use form::{Exported, Work};
+
 /// How the names of such files end; viewers look for it.
 const SUFFIX: &str = ".traj.json";
 
+const NO_RUN: &str = "holds no trajectories; name the folder of a run (its --out)";
+
 /// Writes the trajectory of each agent of the run in the folder `run` to `to`, each atomically, and returns the
 /// files. Text is as the run stored it, secrets taken out.
+///
+/// # Errors
+///
+/// Where a file of the run is a link, no regular file, too large or damaged.
 pub fn export_trajectories(run: &Path, to: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let summary = summary(run)?;
-    let agents = agents(run)?;
-    if agents.is_empty() {
-        return Err(file_error(run, "holds no trajectories; name the folder of a run (its --out)"));
-    }
+    let opened = found(HeldFolder::open(run)).map_err(|error| unreadable(run, &error))?;
+    let run = Run { folder: opened.ok_or_else(|| file_error(run, NO_RUN))? };
+    let trajectories = run.trajectories()?;
+    let agents = trajectories.as_ref().map_or_else(|| Ok(Vec::new()), agents)?;
+    let (Some(trajectories), false) = (trajectories, agents.is_empty()) else {
+        return Err(file_error(run.folder.path(), NO_RUN));
+    };
+    let summary = run.summary()?;
     atomic::make_folder(to)?;
     let mut written = Vec::new();
-    for (agent, path) in agents {
-        let Some(trajectory) = Trajectory::look(&path)? else { continue };
+    for (agent, name) in agents {
+        let path = trajectories.path().join(&name);
+        let file = trajectories.file(&name).map_err(|error| unreadable(&path, &error))?;
+        let trajectory = Trajectory::look(&path, file)?;
         // An agent that was being opened when its process ended.
         let Some(opening) = trajectory.opening()? else { continue };
-        let ending = Ending::of(run, &agent, summary.as_ref())?;
-        let exported = trajectory_json(&opening, &trajectory.turns()?, ending);
+        let work = Work::of(&trajectory, run.ending(&agent, summary.as_ref())?)?;
+        let exported = Exported::of(&opening, &trajectory, &work);
         let file = to.join(format!("{agent}{SUFFIX}"));
-        let text = serde_json::to_vec_pretty(&exported)
-            .map_err(|error| file_error(&file, format!("cannot be encoded: {error}")))?;
-        atomic::write(&file, &text)?;
+        atomic::write_with(&file, |to| serde_json::to_writer_pretty(to, &exported).map_err(io::Error::from))?;
         written.push(file);
     }
     Ok(written)
 }
 
-/// `None` where the run has not ended.
-fn summary(run: &Path) -> Result<Option<RunSummary>, StoreError> {
-    let path = run.join("run.json");
-    let Some(text) = atomic::read(&path)? else { return Ok(None) };
-    let damaged = |error| file_error(&path, format!("is no run.json of this version ({error})"));
-    serde_json::from_slice(&text).map(Some).map_err(damaged)
-}
-
-/// The run's agents by name, with their files.
-fn agents(run: &Path) -> Result<Vec<(AgentName, PathBuf)>, StoreError> {
-    let folder = run.join("trajectories");
-    let failed = |error| file_error(&folder, format!("cannot be read: {error}"));
-    let entries = match folder.read_dir() {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let path = entry.path();
-        let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jsonl"));
-        // What is no file of ours is left alone; opening a pipe would wait for its writer.
-        if let Some(agent) = name.and_then(AgentName::of_stored)
-            && entry.file_type().map_err(failed)?.is_file()
-        {
-            found.push((agent, path));
-        }
-    }
-    found.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
-    Ok(found)
+/// The agents by name, with the names of their files. Files with other names are none of ours.
+fn agents(trajectories: &HeldFolder) -> Result<Vec<(AgentName, String)>, StoreError> {
+    let names = trajectories.names().map_err(|error| unreadable(trajectories.path(), &error))?;
+    let agent = |name: String| Some((AgentName::of_stored(name.strip_suffix(".jsonl")?)?, name));
+    Ok(names.into_iter().filter_map(agent).collect())
 }
 
 /// How an agent's work ended.
@@ -85,146 +76,73 @@ struct Ending {
     patch: Option<String>,
 }
 
-impl Ending {
-    fn of(run: &Path, agent: &AgentName, summary: Option<&RunSummary>) -> Result<Self, StoreError> {
-        let Some(summary) = summary else { return Ok(Self::default()) };
-        let reported = summary.stages.iter().flat_map(|stage| &stage.agents);
-        let exit = reported.into_iter().find(|a| a.name == agent.as_str()).map(|a| a.exit);
-        let mut patch = None;
-        if *agent == AgentName::resolver() {
-            for name in ["patch.diff", "patch.partial.diff"] {
-                if let Some(diff) = atomic::read(&run.join(name))? {
-                    patch = Some(String::from_utf8_lossy(&diff).into_owned());
-                    break;
-                }
-            }
-        }
-        Ok(Self { exit, patch })
+struct Run {
+    folder: HeldFolder,
+}
+
+impl Run {
+    fn trajectories(&self) -> Result<Option<HeldFolder>, StoreError> {
+        const NAME: &str = "trajectories";
+        let opened = found(self.folder.folder(NAME));
+        opened.map_err(|error| unreadable(&self.folder.path().join(NAME), &error))
+    }
+
+    /// `None` where the run has not ended.
+    fn summary(&self) -> Result<Option<RunSummary>, StoreError> {
+        let Some(text) = self.read("run.json")? else { return Ok(None) };
+        serde_json::from_slice(&text).map(Some).map_err(|error| {
+            let path = self.folder.path().join("run.json");
+            file_error(&path, format!("is no run.json of this version ({error})"))
+        })
+    }
+
+    fn ending(&self, agent: &AgentName, summary: Option<&RunSummary>) -> Result<Ending, StoreError> {
+        let Some(summary) = summary else { return Ok(Ending::default()) };
+        let mut reported = summary.stages.iter().flat_map(|stage| &stage.agents);
+        let exit = reported.find(|it| it.name == agent.as_str()).map(|it| it.exit);
+        let patch = if *agent == AgentName::resolver() { self.patch()? } else { None };
+        Ok(Ending { exit, patch })
+    }
+
+    fn patch(&self) -> Result<Option<String>, StoreError> {
+        let diff = match self.read("patch.diff")? {
+            Some(diff) => Some(diff),
+            None => self.read("patch.partial.diff")?,
+        };
+        Ok(diff.map(|diff| String::from_utf8_lossy(&diff).into_owned()))
+    }
+
+    /// `None` where there is no such file.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = self.folder.file(name).and_then(|file| read_at_most(&file, MAX_FILE_BYTES));
+        found(read).map_err(|error| unreadable(&self.folder.path().join(name), &error))
     }
 }
 
-/// The words of mini-swe-agent where it has one for the same ending.
-fn exit_status(exit: AgentExit) -> &'static str {
-    match exit {
-        AgentExit::Submitted => "Submitted",
-        AgentExit::StepLimit | AgentExit::CostLimit => "LimitsExceeded",
-        AgentExit::TimeLimit => "TimeExceeded",
-        AgentExit::FormatErrors => "RepeatedFormatError",
-        AgentExit::Cancelled => "Cancelled",
-        AgentExit::Failed => "Failed",
+/// What is not there is no error.
+fn found<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
-fn trajectory_json(opening: &Opening, turns: &[Turn], ending: Ending) -> Value {
-    let mut account = Account::default();
-    let mut messages: Vec<Value> = opening.messages.iter().map(|m| message(m, json!({}))).collect();
-    for turn in turns {
-        account += turn.account;
-        messages.extend(turn.messages.iter().map(|m| message(m, extra(m, turn))));
-        messages.extend(turn.compaction.as_ref().map(|shortened| {
-            let extra =
-                json!({ "timestamp": timestamp(turn), "compaction": { "keep_from": shortened.keep_from } });
-            json!({ "role": "user", "content": shortened.summary, "extra": extra })
-        }));
-    }
-    let submission = ending.patch.unwrap_or_else(|| submitted(turns));
-    let exit_status = ending.exit.map_or("", exit_status);
-    if ending.exit.is_some() {
-        let extra = json!({ "exit_status": exit_status, "submission": submission });
-        messages.push(json!({ "role": "exit", "content": submission, "extra": extra }));
-    }
-    json!({
-        "info": {
-            "model_stats": { "instance_cost": account.usd.usd(), "api_calls": account.steps },
-            "config": {
-                "agent": { "name": opening.agent },
-                "agent_type": format!("acquire.{}", opening.agent),
-                "model": { "model_name": opening.model },
-            },
-            "acquire_version": env!("CARGO_PKG_VERSION"),
-            "exit_status": exit_status,
-            "submission": submission,
-        },
-        "messages": messages,
-        "trajectory_format": FORMAT,
-    })
-}
-
-/// What an agent other than the Resolver handed in; the Questioner just says it.
-fn submitted(turns: &[Turn]) -> String {
-    let Some(turn) = turns.last() else { return String::new() };
-    match (&turn.submission, turn.messages.first()) {
-        (Some(submission), _) => {
-            serde_json::to_string_pretty(submission).expect("a JSON value can be written as text")
-        }
-        (None, Some(Message::Assistant { content: Some(text), tool_calls, .. })) if tool_calls.is_empty() => {
-            text.clone()
-        }
-        _ => String::new(),
-    }
-}
-
-/// In the shape of OpenAI's chat completions, with what is known beside it under `extra`.
-fn message(message: &Message, extra: Value) -> Value {
-    let mut shown = match message {
-        Message::System { content } | Message::User { content } => {
-            json!({ "role": message.role(), "content": content })
-        }
-        Message::Assistant { content, tool_calls, .. } => {
-            let calls: Vec<Value> = tool_calls.iter().map(call).collect();
-            let mut shown = json!({ "role": "assistant", "content": content });
-            if !calls.is_empty() {
-                shown["tool_calls"] = calls.into();
-            }
-            shown
-        }
-        Message::Tool { tool_call_id, content } => {
-            json!({ "role": "tool", "tool_call_id": tool_call_id, "content": content })
-        }
-    };
-    shown["extra"] = extra;
-    shown
-}
-
-fn call(call: &ToolCall) -> Value {
-    let function = json!({ "name": call.name, "arguments": call.arguments });
-    json!({ "id": call.id, "type": "function", "function": function })
-}
-
-fn extra(message: &Message, turn: &Turn) -> Value {
-    let timestamp = timestamp(turn);
-    match message {
-        Message::Assistant { tool_calls, .. } => {
-            let actions: Vec<Value> = tool_calls.iter().filter_map(action).collect();
-            json!({ "actions": actions, "cost": turn.account.usd.usd(), "timestamp": timestamp })
-        }
-        _ => match &turn.format_error {
-            Some(error) => {
-                json!({ "timestamp": timestamp, "interrupt_type": "FormatError", "format_error": error })
-            }
-            None => json!({ "timestamp": timestamp }),
-        },
-    }
-}
-
-/// Seconds since 1970.
-fn timestamp(turn: &Turn) -> f64 {
-    turn.at.as_duration().as_secs_f64()
-}
-
-/// A command that was called for.
-fn action(call: &ToolCall) -> Option<Value> {
-    let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
-    let command = arguments.get("command")?.as_str()?;
-    Some(json!({ "command": command, "tool_call_id": call.id }))
+fn unreadable(path: &Path, error: &io::Error) -> StoreError {
+    file_error(path, format!("cannot be read: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, os::unix::fs::symlink};
+
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::store::examples::{example_opening, example_turn};
+    use crate::{
+        method::ports::Turn,
+        store::examples::{example_opening, example_turn},
+    };
 
     fn run_folder() -> tempfile::TempDir {
         let run = tempfile::tempdir().unwrap();
@@ -255,6 +173,22 @@ mod tests {
         turn
     }
 
+    /// Of a run whose agents all handed in something.
+    fn summary() -> Value {
+        let agent = |name: &str| {
+            json!({ "name": name, "steps": 1, "seconds": 1.0, "usd": 0.0, "exit": "submitted",
+                "tokens": { "input": 1, "cached": 0, "output": 1 } })
+        };
+        let usage = json!({ "seconds": 1.0, "usd": 0.0, "tokens": { "input": 1, "cached": 0, "output": 1 } });
+        json!({
+            "run_id": "20261130-100000-000000", "version": "0", "repo": "r", "base": "b", "issue": { "title": "t" },
+            "strategy": { "knowledge": "qa", "answerer": "explore", "resolver": "agent" }, "models": {},
+            "sandbox": "docker", "outcome": "patch", "total": usage,
+            "stages": [{ "name": "all", "seconds": 1.0, "usd": 0.0, "tokens": usage["tokens"],
+                "agents": [agent("answerer-1"), agent("resolver")] }],
+        })
+    }
+
     #[test]
     fn a_turn_keeps_its_calls_costs_and_results() {
         let run = run_folder();
@@ -264,7 +198,7 @@ mod tests {
         ]);
         store(run.path(), "answerer-1", &[acting(1, calls, Value::Null)]);
         let value = exported(run.path(), "answerer-1");
-        assert_eq!(value["trajectory_format"], FORMAT);
+        assert_eq!(value["trajectory_format"], "mini-swe-agent-1.1");
         assert_eq!(value["info"]["model_stats"], json!({ "instance_cost": 0.001, "api_calls": 1 }));
         assert_eq!(value["info"]["config"]["model"]["model_name"], "m");
         let roles: Vec<_> = value["messages"].as_array().unwrap().iter().map(|m| m["role"].clone()).collect();
@@ -278,19 +212,7 @@ mod tests {
     #[test]
     fn the_submission_is_the_patch_or_what_was_handed_in() {
         let run = run_folder();
-        let agent = |name: &str| {
-            json!({ "name": name, "steps": 1, "seconds": 1.0, "usd": 0.0, "exit": "submitted",
-                "tokens": { "input": 1, "cached": 0, "output": 1 } })
-        };
-        let usage = json!({ "seconds": 1.0, "usd": 0.0, "tokens": { "input": 1, "cached": 0, "output": 1 } });
-        let summary = json!({
-            "run_id": "20261130-100000-000000", "version": "0", "repo": "r", "base": "b", "issue": { "title": "t" },
-            "strategy": { "knowledge": "qa", "answerer": "explore", "resolver": "agent" }, "models": {},
-            "sandbox": "docker", "outcome": "patch", "total": usage,
-            "stages": [{ "name": "all", "seconds": 1.0, "usd": 0.0, "tokens": usage["tokens"],
-                "agents": [agent("answerer-1"), agent("resolver")] }],
-        });
-        fs::write(run.path().join("run.json"), summary.to_string()).unwrap();
+        fs::write(run.path().join("run.json"), summary().to_string()).unwrap();
         fs::write(run.path().join("patch.diff"), "--- a\n+++ b\n").unwrap();
         store(run.path(), "answerer-1", &[acting(1, json!([]), json!({ "text": "so" }))]);
         store(run.path(), "resolver", &[acting(1, json!([]), json!({ "summary": "done" }))]);
@@ -319,14 +241,80 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), text);
     }
 
+    fn refused(run: &Path) -> String {
+        let to = run.join("to");
+        let told = export_trajectories(run, &to).unwrap_err().to_string();
+        let written = to.read_dir().map_or(0, Iterator::count);
+        assert_eq!(written, 0, "something was written, though {told}");
+        told.replace(run.to_str().unwrap(), "RUN")
+    }
+
     #[test]
-    fn only_agents_files_are_read() {
+    fn a_folder_without_agents_is_no_run() {
         let run = run_folder();
         fs::write(run.path().join("trajectories/notes.jsonl"), "?").unwrap();
-        nix::unistd::mkfifo(&run.path().join("trajectories/resolver.jsonl"), nix::sys::stat::Mode::S_IRWXU)
-            .unwrap();
-        let told = export_trajectories(run.path(), &run.path().join("to")).unwrap_err().to_string();
-        assert!(told.contains("holds no trajectories"), "{told}");
-        assert!(!run.path().join("to").exists());
+        let told = "run state: RUN: holds no trajectories; name the folder of a run (its --out)";
+        assert_eq!(refused(run.path()), told);
+        fs::remove_dir_all(run.path().join("trajectories")).unwrap();
+        assert_eq!(refused(run.path()), told);
+        let none = run.path().join("none");
+        assert_eq!(refused(&none), told);
+        assert!(!none.exists() && !run.path().join("to").exists());
+    }
+
+    /// Each file that is read, in turn, with a run's own in its place afterwards.
+    #[test]
+    fn a_link_or_a_pipe_in_a_run_is_not_read() {
+        let secret = tempfile::tempdir().unwrap();
+        fs::write(secret.path().join("file"), "root:x").unwrap();
+        let names = ["run.json", "patch.diff", "patch.partial.diff", "trajectories/resolver.jsonl"];
+        for name in names {
+            let run = run_folder();
+            store(run.path(), "resolver", &[example_turn(1, "a")]);
+            if name != "run.json" {
+                fs::write(run.path().join("run.json"), summary().to_string()).unwrap();
+            }
+            let path = run.path().join(name);
+            let _ = fs::remove_file(&path);
+            symlink(secret.path().join("file"), &path).unwrap();
+            let told = refused(run.path());
+            let cause = "it is a link, and links in a run's folder are not followed";
+            assert_eq!(told, format!("run state: RUN/{name}: cannot be read: {cause}"));
+            fs::remove_file(&path).unwrap();
+            nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+            let told = refused(run.path());
+            assert_eq!(told, format!("run state: RUN/{name}: cannot be read: it is not a regular file"));
+        }
+    }
+
+    #[test]
+    fn a_folder_of_trajectories_that_is_a_link_is_not_read() {
+        let (run, other) = (run_folder(), run_folder());
+        store(other.path(), "resolver", &[example_turn(1, "a")]);
+        let path = run.path().join("trajectories");
+        fs::remove_dir(&path).unwrap();
+        symlink(other.path().join("trajectories"), &path).unwrap();
+        let told = refused(run.path());
+        assert!(
+            told.starts_with("run state: RUN/trajectories: cannot be read: it is no folder, or a link"),
+            "{told}"
+        );
+        // The run itself may be named by a link.
+        symlink(other.path(), run.path().join("named")).unwrap();
+        export_trajectories(&run.path().join("named"), &run.path().join("to")).unwrap();
+    }
+
+    #[test]
+    fn a_file_larger_than_any_of_a_run_is_refused_and_not_read() {
+        for name in ["run.json", "patch.diff", "trajectories/resolver.jsonl"] {
+            let run = run_folder();
+            store(run.path(), "resolver", &[example_turn(1, "a")]);
+            fs::write(run.path().join("run.json"), summary().to_string()).unwrap();
+            let file = fs::OpenOptions::new().create(true).append(true).open(run.path().join(name)).unwrap();
+            file.set_len(20 << 30).unwrap();
+            let most = if name.ends_with(".jsonl") { 1 << 30 } else { MAX_FILE_BYTES };
+            let why = format!("it has 21474836480 bytes, more than the {most} that are read");
+            assert_eq!(refused(run.path()), format!("run state: RUN/{name}: cannot be read: {why}"));
+        }
     }
 }

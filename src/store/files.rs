@@ -16,7 +16,9 @@ use crate::{
     method::ports::{Opening, RunStore, StoreError, Turn},
 };
 
-use super::{Redactor, atomic, file_error, open_regular, redact, trajectory::Trajectory, trees::SavedTrees};
+use super::{
+    Redactor, atomic, file_error, redact, regular::open_own, trajectory::Trajectory, trees::SavedTrees,
+};
 
 /// A run's folder, held by this process alone until it is dropped or the process ends.
 ///
@@ -113,7 +115,7 @@ impl RunFolder {
 impl Folder {
     fn lock(path: &Path, redact: Redactor) -> Result<Self, StoreError> {
         let file = path.join("run.lock");
-        let lock = open_regular(&file, OpenOptions::new().write(true).create(true).truncate(false))
+        let lock = open_own(&file, OpenOptions::new().write(true).create(true).truncate(false))
             .map_err(|error| file_error(&file, format!("cannot be opened: {error}")))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -140,7 +142,7 @@ impl Folder {
     fn prepare(self) -> Result<RunFolder, StoreError> {
         for name in ["stages", "trajectories", "trees"] {
             let folder = self.path.join(name);
-            atomic::make_folder(&folder)?;
+            atomic::make_own_folder(&folder)?;
             atomic::sweep(&folder)?;
         }
         atomic::sweep(&self.path)?;
@@ -280,7 +282,7 @@ impl RunStore for RunFolder {
         let agent = agent.clone();
         self.on_disk(move |folder| {
             folder.with_trajectory(&agent, |trajectory| match trajectory {
-                Some(trajectory) => trajectory.turns(),
+                Some(trajectory) => trajectory.turns().collect(),
                 None => Ok(Vec::new()),
             })
         })
@@ -412,6 +414,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         drop(RunFolder::create(folder.path(), plain()).unwrap());
         RunFolder::resume(folder.path(), plain()).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_what_a_run_has_is_not_followed() {
+        for name in ["run.lock", "stages", "trajectories", "trees"] {
+            let folder = tempfile::tempdir().unwrap();
+            let (run, elsewhere) = (folder.path().join("run"), folder.path().join("elsewhere"));
+            drop(RunFolder::create(&run, plain()).unwrap());
+            let place = run.join(name);
+            std::fs::rename(&place, &elsewhere).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &place).unwrap();
+            let told = told(RunFolder::resume(&run, plain()), &folder);
+            let expected = format!("run state: DIR/run/{name}: ");
+            assert!(told.starts_with(&expected) && told.contains("is a link, and links in"), "{told}");
+        }
     }
 
     #[tokio::test]

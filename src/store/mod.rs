@@ -16,6 +16,8 @@
 //!   step on ordinary disks, and all it would save is model calls.
 //! - **No name on disk comes from text that somebody else wrote**: agents and stages are named by this
 //!   program, and an agent's paths are content.
+//! - **A run's folder may have come from somebody else**: what is read in it is a regular file of a limited size,
+//!   and no link in it is followed. The folder itself may be named by a link.
 //! - **Text is redacted on its way to the disk** ([`Redactor`]); saved trees are not, since a resumed run
 //!   must find its workspace exactly. A folder made here is therefore readable by its owner only.
 
@@ -35,7 +37,7 @@ pub use export::export_trajectories;
 pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results};
 pub use redact::Redactor;
-pub use regular::open_regular;
+pub use regular::{open_regular, read_at_most};
 pub use run_json::{
     AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, RunSummary, StageSummary, Strategy, Usage,
 };

@@ -2,10 +2,13 @@
 //!
 //! A line counts once its newline is there. Whatever stands behind the last newline was being written when
 //! the process ended; it is cut off when the file is opened, and after a write that failed.
+//!
+//! One line at a time is held in memory, and its length is limited: a file may have come with a folder that
+//! somebody else made.
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -14,7 +17,18 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::method::ports::{Opening, StoreError, Turn};
 
-use super::{file_error, open_regular};
+use super::{
+    file_error,
+    regular::{open_own, too_large},
+};
+
+/// Largest trajectory, in bytes. Long runs have some ten million.
+const MAX_BYTES: u64 = 1 << 30;
+/// Longest line, in bytes: twice the longest reply that is taken from a model (16 MiB), since a turn holds two
+/// at most.
+const MAX_LINE_BYTES: u64 = 32 << 20;
+/// Most lines. An agent may be given 100,000 steps, and has few turns that are none.
+const MAX_LINES: usize = 200_000;
 
 /// An open trajectory file.
 pub struct Trajectory {
@@ -27,42 +41,42 @@ pub struct Trajectory {
 impl Trajectory {
     /// `None` where there is no such file yet.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
-        let Some((found, length)) = Self::open(path, OpenOptions::new().read(true).append(true))? else {
-            return Ok(None);
+        let file = match open_own(path, OpenOptions::new().read(true).append(true)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(file_error(path, format!("cannot be opened: {error}"))),
         };
+        let (found, length) = Self::of(path, file)?;
         if found.end() < length {
             found.file.set_len(found.end()).map_err(|error| found.failed("cut back", &error))?;
         }
         Ok(Some(found))
     }
 
-    /// Opens a file to read it only: another process may be writing to it. `None` where there is no such file.
-    pub fn look(path: &Path) -> Result<Option<Self>, StoreError> {
-        Ok(Self::open(path, OpenOptions::new().read(true))?.map(|(found, _)| found))
+    /// An open file, to read it only: another process may be writing to it. `path` is what errors call it.
+    pub fn look(path: &Path, file: File) -> Result<Self, StoreError> {
+        Self::of(path, file).map(|(found, _)| found)
     }
 
     /// The file's whole lines, and its length with what stands behind them.
-    fn open(path: &Path, options: &mut OpenOptions) -> Result<Option<(Self, u64)>, StoreError> {
-        let file = match open_regular(path, options) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(file_error(path, format!("cannot be opened: {error}"))),
-        };
+    fn of(path: &Path, file: File) -> Result<(Self, u64), StoreError> {
         let mut found = Self { path: path.to_owned(), file, ends: Vec::new() };
         let length = found.file.metadata().map_err(|error| found.failed("read", &error))?.len();
-        let bytes = found.read(0, length)?;
-        found.ends = bytes
-            .iter()
-            .enumerate()
-            .filter(|(_, byte)| **byte == b'\n')
-            .map(|(at, _)| at as u64 + 1)
-            .collect();
-        Ok(Some((found, length)))
+        if length > MAX_BYTES {
+            return Err(found.failed("read", &too_large(length, MAX_BYTES)));
+        }
+        found.ends = ends(&found.file, length).map_err(|error| found.failed("read", &error))?;
+        let starts = std::iter::once(&0).chain(&found.ends);
+        let mut lines = (1..).zip(starts.zip(&found.ends));
+        if let Some((line, _)) = lines.find(|(_, (start, end))| *end - *start > MAX_LINE_BYTES) {
+            return Err(damaged(path, line, &format!("it has more than {MAX_LINE_BYTES} bytes")));
+        }
+        Ok((found, length))
     }
 
     /// A new file with its opening.
     pub fn create(path: &Path, opening: &Opening) -> Result<Self, StoreError> {
-        let made = OpenOptions::new().read(true).append(true).create(true).open(path);
+        let made = open_own(path, OpenOptions::new().read(true).append(true).create(true));
         let file = made.map_err(|error| file_error(path, format!("cannot be made: {error}")))?;
         let mut new = Self { path: path.to_owned(), file, ends: Vec::new() };
         new.start(opening)?;
@@ -85,23 +99,21 @@ impl Trajectory {
         }
     }
 
-    pub fn turns(&self) -> Result<Vec<Turn>, StoreError> {
-        let Some(start) = self.ends.first() else { return Ok(Vec::new()) };
-        let bytes = self.read(*start, self.end() - start)?;
-        let mut turns = Vec::with_capacity(self.ends.len() - 1);
-        for (line, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            let expected = line as u32 + 1;
-            let turn: Turn = parse(&self.path, line + 2, text)?;
-            if turn.turn != expected {
-                return Err(damaged(
-                    &self.path,
-                    line + 2,
-                    &format!("it holds turn {} where turn {expected} belongs", turn.turn),
-                ));
-            }
-            turns.push(turn);
+    /// The turns in order, each read when it is asked for.
+    pub fn turns(&self) -> impl Iterator<Item = Result<Turn, StoreError>> {
+        let lines = self.ends.windows(2).map(|ends| (ends[0], ends[1]));
+        (1..).zip(lines).map(|(number, (start, end))| self.turn(number, start, end))
+    }
+
+    /// The turn of this number, in its place in the file.
+    fn turn(&self, number: u32, start: u64, end: u64) -> Result<Turn, StoreError> {
+        let line = number as usize + 1;
+        let turn: Turn = parse(&self.path, line, &self.read(start, end - start)?)?;
+        if turn.turn != number {
+            let why = format!("it holds turn {} where turn {number} belongs", turn.turn);
+            return Err(damaged(&self.path, line, &why));
         }
-        Ok(turns)
+        Ok(turn)
     }
 
     /// Appends the turn that follows the last one.
@@ -157,6 +169,26 @@ impl Trajectory {
     }
 }
 
+/// Where the whole lines in the first `length` bytes of a file end.
+fn ends(file: &File, length: u64) -> io::Result<Vec<u64>> {
+    let mut reader = BufReader::with_capacity(64 << 10, file.take(length));
+    let (mut ends, mut at) = (Vec::new(), 0);
+    loop {
+        let part = reader.fill_buf()?;
+        if part.is_empty() {
+            return Ok(ends);
+        }
+        ends.extend(memchr::memchr_iter(b'\n', part).map(|newline| at + newline as u64 + 1));
+        if ends.len() > MAX_LINES {
+            let text = format!("it has more than {MAX_LINES} lines");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        let length = part.len();
+        at += length as u64;
+        reader.consume(length);
+    }
+}
+
 fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(text).map_err(|error| damaged(path, line, &error.to_string()))
 }
@@ -179,6 +211,12 @@ mod tests {
 
     fn numbered(texts: &[String]) -> Vec<Turn> {
         texts.iter().zip(1..).map(|(text, number)| turn(number, text)).collect()
+    }
+
+    impl Trajectory {
+        fn turns_read(&self) -> Vec<Turn> {
+            self.turns().collect::<Result<_, _>>().unwrap()
+        }
     }
 
     fn written(path: &Path, turns: &[Turn]) -> Trajectory {
@@ -204,15 +242,15 @@ mod tests {
                 std::fs::write(&killed, &bytes[..end]).unwrap();
                 let mut left = Trajectory::find(&killed).unwrap().unwrap();
                 if left.opening().unwrap().is_none() {
-                    prop_assert!(left.turns().unwrap().is_empty());
+                    prop_assert!(left.turns_read().is_empty());
                     left.start(&opening()).unwrap();
                 }
-                let found = left.turns().unwrap();
+                let found = left.turns_read();
                 prop_assert_eq!(&found[..], &turns[..found.len()]);
                 prop_assert!(found.len() >= seen, "a longer file holds fewer turns");
                 seen = found.len();
                 left.append(&turn(seen as u32 + 1, "goes on")).unwrap();
-                prop_assert_eq!(Trajectory::find(&killed).unwrap().unwrap().turns().unwrap().len(), seen + 1);
+                prop_assert_eq!(Trajectory::find(&killed).unwrap().unwrap().turns_read().len(), seen + 1);
             }
             prop_assert_eq!(seen, turns.len());
         }
@@ -224,14 +262,14 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         let mut trajectory = written(&path, &numbered(&["a", "b", "c"].map(String::from)));
         trajectory.cut(7).unwrap();
-        assert_eq!(trajectory.turns().unwrap().len(), 3);
+        assert_eq!(trajectory.turns_read().len(), 3);
         trajectory.cut(1).unwrap();
         trajectory.append(&turn(2, "B")).unwrap();
         let left = Trajectory::find(&path).unwrap().unwrap();
-        assert_eq!(left.turns().unwrap(), [turn(1, "a"), turn(2, "B")]);
+        assert_eq!(left.turns_read(), [turn(1, "a"), turn(2, "B")]);
         assert_eq!(left.opening().unwrap(), Some(opening()));
         trajectory.cut(0).unwrap();
-        assert!(Trajectory::find(&path).unwrap().unwrap().turns().unwrap().is_empty());
+        assert!(Trajectory::find(&path).unwrap().unwrap().turns_read().is_empty());
     }
 
     #[test]
@@ -242,7 +280,7 @@ mod tests {
             assert!(trajectory.append(&turn(number, "x")).is_err(), "turn {number} was taken");
         }
         assert!(trajectory.start(&opening()).is_err());
-        assert_eq!(trajectory.turns().unwrap(), [turn(1, "a")]);
+        assert_eq!(trajectory.turns_read(), [turn(1, "a")]);
     }
 
     #[test]
@@ -254,13 +292,45 @@ mod tests {
         let told = |text: String| {
             std::fs::write(&path, text).unwrap();
             let left = Trajectory::find(&path).unwrap().unwrap();
-            let error = left.opening().err().or(left.turns().err()).expect("the damage was not seen");
+            let error =
+                left.opening().err().or(left.turns().find_map(Result::err)).expect("the damage was not seen");
             error.to_string().replace(folder.path().to_str().unwrap(), "DIR")
         };
         let lines: Vec<&str> = good.lines().collect();
         insta::assert_snapshot!(told(good.replace(lines[2], "{\"turn\":2")), @"run state: DIR/resolver.jsonl: line 3 is damaged (EOF while parsing an object at line 2 column 0); delete line 3 and all after it to go on from turn 1, or start a new run");
         insta::assert_snapshot!(told(good.replace(&format!("{}\n", lines[2]), "")), @"run state: DIR/resolver.jsonl: line 3 is damaged (it holds turn 3 where turn 2 belongs); delete line 3 and all after it to go on from turn 1, or start a new run");
         insta::assert_snapshot!(told(good.replace(lines[0], "\0\0")), @"run state: DIR/resolver.jsonl: line 1 is damaged (expected value at line 1 column 1); delete the file to run this agent anew, or start a new run");
+    }
+
+    #[test]
+    fn what_no_run_has_written_is_refused_before_it_is_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("resolver.jsonl");
+        let told = |change: &dyn Fn(&mut File)| {
+            let _ = std::fs::remove_file(&path);
+            written(&path, &[turn(1, "a")]);
+            change(&mut OpenOptions::new().append(true).open(&path).unwrap());
+            let error = Trajectory::find(&path).err().expect("it was taken").to_string();
+            error.replace(folder.path().to_str().unwrap(), "DIR")
+        };
+        insta::assert_snapshot!(told(&|file| file.set_len(20 << 30).unwrap()), @"run state: DIR/resolver.jsonl: cannot be read: it has 21474836480 bytes, more than the 1073741824 that are read");
+        insta::assert_snapshot!(told(&|file| {
+            file.set_len(MAX_LINE_BYTES + 2_000).unwrap();
+            file.write_all(b"\n").unwrap();
+        }), @"run state: DIR/resolver.jsonl: line 3 is damaged (it has more than 33554432 bytes); delete line 3 and all after it to go on from turn 1, or start a new run");
+        insta::assert_snapshot!(told(&|file| file.write_all(&vec![b'\n'; MAX_LINES]).unwrap()), @"run state: DIR/resolver.jsonl: cannot be read: it has more than 200000 lines");
+    }
+
+    #[test]
+    fn a_link_is_neither_read_nor_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a.jsonl"), folder.path().join("other"));
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(Trajectory::create(&path, &opening()).is_err());
+        assert!(!other.exists());
+        std::fs::write(&other, "half a line").unwrap();
+        assert!(Trajectory::find(&path).is_err());
+        assert_eq!(std::fs::read(&other).unwrap(), b"half a line", "it was cut back");
     }
 
     #[test]
@@ -272,6 +342,6 @@ mod tests {
         trajectory.file = File::open(&path).unwrap();
         let error = trajectory.append(&turn(2, "b")).unwrap_err().to_string();
         assert!(error.contains("cannot be written"), "{error}");
-        assert_eq!(trajectory.turns().unwrap(), [turn(1, "a")]);
+        assert_eq!(trajectory.turns_read(), [turn(1, "a")]);
     }
 }

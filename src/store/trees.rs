@@ -25,7 +25,7 @@ impl SavedTrees {
     /// That nothing changed is an empty file, which is not synced: should power loss take it, the run goes on
     /// from an earlier turn.
     pub fn save(&self, turn: u32, changes: TreeChanges) -> Result<(), StoreError> {
-        atomic::make_folder(&self.folder)?;
+        atomic::make_own_folder(&self.folder)?;
         let path = self.folder.join(format!("{turn:06}.delta"));
         if changes.is_empty() {
             // Appending leaves a delta that is there already as it is.

@@ -13,7 +13,7 @@ use std::{
     ffi::OsString,
     fmt::Display,
     fs::{self, File},
-    io::{Error, Result},
+    io::{Error, Result, Write as _},
     os::{fd::AsRawFd as _, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -104,10 +104,15 @@ pub fn launched() -> Option<ExitCode> {
     Some(match launch(arguments.next()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{error}");
+            say(error);
             ExitCode::FAILURE
         }
     })
+}
+
+/// Tells the host, which may be gone.
+fn say(text: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn launch(argument: Option<OsString>) -> Result<ExitCode> {
@@ -130,10 +135,10 @@ fn launch(argument: Option<OsString>) -> Result<ExitCode> {
     let start = move || {
         if let Err(error) = loopback_up() {
             // Without it only tests of network programs suffer.
-            eprintln!("the loopback interface stays down: {error}");
+            say(format_args!("the loopback interface stays down: {error}"));
         }
         let error = std::process::Command::new(&program).args(&arguments).exec();
-        eprintln!("the supervisor cannot be started: {error}");
+        say(format_args!("the supervisor cannot be started: {error}"));
         i32::from(u8::MAX)
     };
     // SAFETY: this process has one thread, so a fork of it may do anything.
@@ -146,7 +151,7 @@ fn launch(argument: Option<OsString>) -> Result<ExitCode> {
     dup2_stdout(&null)?;
     let status = child.wait().during("waiting for the sandbox")?;
     if status.exit_code.is_none() {
-        eprintln!("{}", status.reason);
+        say(status.reason);
     }
     Ok(ExitCode::from(u8::try_from(status.code).unwrap_or(u8::MAX)))
 }
