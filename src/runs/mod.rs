@@ -2,7 +2,8 @@
 //! command line enters here, and so will every other way to start a run.
 //!
 //! Invariants
-//! - A run that has a folder leaves a valid `run.json` there, however it ended.
+//! - A run that has a folder leaves a valid `run.json` there, however it ended, unless the disk takes none. What it
+//!   says of money is never less than what an earlier process said.
 //! - What a resumed run needs to know (issue, commit, fence, strategy) is stored before its first stage, and
 //!   taken from there; the issue is not read a second time.
 //! - Everything that is written or shown passes the secret scanner (S-33).
@@ -13,6 +14,7 @@ mod doctor;
 mod earlier;
 mod inputs;
 mod issue;
+mod open_account;
 mod parts;
 mod results;
 mod settings;
@@ -52,10 +54,13 @@ pub use doctor::{Checkup, examine};
 pub use inputs::{
     AnswererKind, Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start,
 };
+pub use open_account::has_open_account;
 pub use results::Solved;
 pub use settings::model_settings;
 pub use trial::{Trial, try_out};
 
+use earlier::Earlier;
+use open_account::OpenAccount;
 use parts::{Folders, Repository};
 use settings::RoleModels;
 
@@ -120,7 +125,10 @@ impl From<ConfigError> for StartError {
 
 impl From<RunError> for StartError {
     fn from(error: RunError) -> Self {
-        Self::failed(error.class(), error)
+        match error {
+            RunError::Cancelled => Self::Cancelled,
+            error => Self::failed(error.class(), error),
+        }
     }
 }
 
@@ -158,8 +166,8 @@ pub fn redactor(scanner: Arc<Scanner>) -> Redactor {
     Arc::new(move |text: &str| scanner.redact(text).into_owned())
 }
 
-/// Runs the whole of it. An error means that nothing was begun and no folder holds a run: what a user can get
-/// wrong is looked at before a folder is made.
+/// Runs the whole of it. What a user can get wrong is looked at before a folder is made. An error means that this
+/// process adds nothing to what the folder tells of the run: it did not begin, or what it came to cannot be written.
 pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved, StartError> {
     let scanner = scanner(&host.settings, &host.environment);
     let redact = redactor(scanner.clone());
@@ -185,14 +193,15 @@ pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved,
             let task = Task::New { request: request.clone(), issue };
             match begun.go(task).await {
                 Err(error) => begun.unstarted(&request, error),
-                ended => ended,
+                Ok(ended) => Ok(ended?),
             }
         }
         Start::Resume { folder } => {
             let folder = RunFolder::resume(&folder, redact).map_err(in_folder)?;
             let inputs = stored_inputs(&folder).await?;
             let run_id = inputs.run_id.clone();
-            Begun { folder, scanner, host, roles, models, replies, run_id }.go(Task::Stored(inputs)).await
+            let begun = Begun { folder, scanner, host, roles, models, replies, run_id };
+            Ok(begun.go(Task::Stored(inputs)).await??)
         }
     }
 }
@@ -244,8 +253,9 @@ struct Begun {
 }
 
 impl Begun {
-    /// Does the task while the run counts as alive on this machine.
-    async fn go(&self, task: Task) -> Result<Solved, StartError> {
+    /// Does the task while the run counts as alive on this machine. The inner error is of a run that has ended, and
+    /// whose results cannot be written.
+    async fn go(&self, task: Task) -> Result<Result<Solved, StoreError>, StartError> {
         let cache = self.host.settings.cache(&self.host.environment)?;
         let folders = Folders::below(&cache, &self.run_id);
         let alive = active::register(&folders.alive, &self.run_id)
@@ -258,13 +268,18 @@ impl Begun {
         outcome
     }
 
-    async fn run(&self, task: Task, folders: &Folders) -> Result<Solved, StartError> {
+    async fn run(
+        &self,
+        task: Task,
+        folders: &Folders,
+    ) -> Result<Result<Solved, StoreError>, StartError> {
         let host = &self.host;
         let redact = redactor(self.scanner.clone());
         let models = parts::record_models(self.models.clone(), &self.roles, &self.replies, host, &redact)?;
         let started = host.clock.monotonic();
         let budget = Arc::new(settings::ledger(&host.settings));
-        let services = self.services(budget.clone(), started, earlier::time_used(&self.folder).await?);
+        let earlier = Earlier::of(&self.folder, &self.run_id).await?;
+        let services = self.services(budget.clone(), started, earlier.time_used());
         let (inputs, tree) = tokio::select! {
             biased;
             stop = services.stop() => return Err(stop.into()),
@@ -276,8 +291,9 @@ impl Begun {
         notes.extend(admitted.notices.clone());
         notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
         notes.extend(asked::notices(&asked));
-        let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders, &services).await {
-            Ok(Prepared { sandboxes, harvester, history, notes: of_sandboxes }) => {
+        let prepared = self.prepare(&inputs, tree.clone(), folders, &services).await;
+        let (report, sandbox, account) = match prepared {
+            Ok(Prepared { sandboxes, harvester, account, history, notes: of_sandboxes }) => {
                 notes.extend(of_sandboxes);
                 for text in &notes {
                     host.say(text);
@@ -305,15 +321,25 @@ impl Begun {
                     volatile: Vec::new(),
                     started,
                 };
-                (run(context, &strategy(&inputs.request, asked)).await, kind)
+                (run(context, &strategy(&inputs.request, asked)).await, kind, Some(account))
+            }
+            // What it came to stays what it is.
+            Err(error) if earlier.told().is_some_and(|told| told.outcome.is_final()) => {
+                return Err(error.into());
             }
             Err(error) => {
-                (RunReport { error: Some(error), ..RunReport::default() }, sandbox_name(&inputs.request))
+                let report = RunReport { error: Some(error), ..RunReport::default() };
+                (report, sandbox_name(&inputs.request), None)
             }
         };
         let report = link(report, inputs.links.as_ref());
-        let frame = results::Frame::of(&inputs, &models, sandbox, notes, budget.spent());
-        Ok(results::finish(frame, report, &self.folder, &self.scanner)?)
+        let begun = account.is_some();
+        let frame = results::Frame::of(&inputs, &models, sandbox, notes, budget.spent(), earlier, begun);
+        let ended = results::finish(frame, report, &self.folder, &self.scanner);
+        if let (Ok(_), Some(account)) = (&ended, account) {
+            account.close();
+        }
+        Ok(ended)
     }
 
     /// What the run works on: stored by an earlier process, or found out and stored now.
@@ -378,11 +404,17 @@ impl Begun {
             Harvester::new(&*tree, HarvestLimits::default()),
         );
         let (sandboxes, notes) = opened?;
-        match harvester {
-            Ok(harvester) => Ok(Prepared { sandboxes, harvester, history: fact, notes }),
+        let both = harvester.map_err(RunError::from).and_then(|harvester| {
+            let account = OpenAccount::open(&self.folder)?;
+            Ok((harvester, account))
+        });
+        match both {
+            Ok((harvester, account)) => {
+                Ok(Prepared { sandboxes, harvester, account, history: fact, notes })
+            }
             Err(error) => {
                 sandboxes.close().await;
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -421,6 +453,7 @@ impl Begun {
             error: None,
             stages: Vec::new(),
             total: Usage::default(),
+            unpriced: false,
             patch: None,
             notes: Vec::new(),
         };
@@ -445,6 +478,7 @@ const INPUTS: &str = "inputs";
 struct Prepared {
     sandboxes: Arc<dyn crate::method::ports::Sandboxes>,
     harvester: Harvester,
+    account: OpenAccount,
     history: String,
     notes: Vec<String>,
 }
