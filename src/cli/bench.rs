@@ -64,9 +64,9 @@ pub async fn run(asked: args::BenchSolve) -> anyhow::Result<ExitCode> {
     } else {
         println!("{}", ended.table);
     }
-    Ok(ExitCode::from(match (ended.cancelled, ended.is_whole()) {
-        (true, false) => CANCELLED,
-        (_, true) => 0,
+    Ok(ExitCode::from(match (ended.is_cut_short(), ended.is_whole()) {
+        (true, _) => CANCELLED,
+        (false, true) => 0,
         (false, false) => 1,
     }))
 }

@@ -263,9 +263,7 @@ mod tests {
 
     fn accounts(stages: &[StageReport]) -> Vec<(&str, &str, u32, Money)> {
         let agents = stages.iter().flat_map(|stage| &stage.agents);
-        agents
-            .map(|it| (it.name.as_str(), it.exit.as_str(), it.account.steps, it.account.usd))
-            .collect()
+        agents.map(|it| (it.name.as_str(), it.exit.as_str(), it.account.steps, it.account.usd)).collect()
     }
 
     #[tokio::test]

@@ -268,11 +268,7 @@ impl Begun {
         outcome
     }
 
-    async fn run(
-        &self,
-        task: Task,
-        folders: &Folders,
-    ) -> Result<Result<Solved, StoreError>, StartError> {
+    async fn run(&self, task: Task, folders: &Folders) -> Result<Result<Solved, StoreError>, StartError> {
         let host = &self.host;
         let redact = redactor(self.scanner.clone());
         let models = parts::record_models(self.models.clone(), &self.roles, &self.replies, host, &redact)?;
@@ -409,9 +405,7 @@ impl Begun {
             Ok((harvester, account))
         });
         match both {
-            Ok((harvester, account)) => {
-                Ok(Prepared { sandboxes, harvester, account, history: fact, notes })
-            }
+            Ok((harvester, account)) => Ok(Prepared { sandboxes, harvester, account, history: fact, notes }),
             Err(error) => {
                 sandboxes.close().await;
                 Err(error)

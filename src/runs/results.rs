@@ -113,7 +113,8 @@ impl<'a> Frame<'a> {
     fn is_unpriced(&self, stages: &[StageReport]) -> bool {
         let told = self.earlier.told().is_some_and(|told| told.unpriced);
         let mut agents = stages.iter().flat_map(|stage| &stage.agents);
-        told || agents.any(|agent| agent.account.tokens.total() > 0 && self.unpriced.contains(&role(&agent.name)))
+        told || agents
+            .any(|agent| agent.account.tokens.total() > 0 && self.unpriced.contains(&role(&agent.name)))
     }
 }
 
