@@ -100,7 +100,7 @@ fn stages<'a>(finished: &[&'a Finished]) -> Vec<StageFigures> {
     let count = finished.len() as f64;
     let figures = names.into_iter().map(|name| {
         let all = || {
-            let of = |run: &&'a Finished| (*run).summary.stages.iter().map(|stage| (&run.summary, stage));
+            let of = |run: &&'a Finished| run.summary.stages.iter().map(|stage| (&run.summary, stage));
             finished.iter().flat_map(of).filter(|(_, stage)| stage.name == name)
         };
         let agents = all().flat_map(|(run, stage)| stage.agents.iter().map(|agent| agent_usd(run, agent)));

@@ -7,7 +7,7 @@ use crate::{
     config::{self, Environment},
     method::ports::Progress,
     runs::{self, Random},
-    store::Redactor,
+    store::{Redactor, open_regular},
 };
 
 use super::{
@@ -87,7 +87,7 @@ impl Process for Terminal {
     }
 
     fn log(&self, file: &Path) -> io::Result<Arc<dyn Progress>> {
-        let file = OpenOptions::new().create(true).append(true).open(file)?;
+        let file = open_regular(file, OpenOptions::new().create(true).append(true))?;
         Ok(progress::to_file(file, self.redact.clone()))
     }
 

@@ -18,6 +18,7 @@ mod open_account;
 mod parts;
 mod results;
 mod settings;
+mod start_error;
 mod text_words;
 mod trial;
 
@@ -27,8 +28,8 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{Services, Stop, harvest::Harvester},
-    config::{ConfigError, Environment, Settings},
+    agent::{Services, harvest::Harvester},
+    config::{Environment, Settings},
     domain::{Issue, Knowledge, RepoId, RunId},
     gate::{harvest::HarvestLimits, intake::FenceId, questions::AdmittedQuestion, secrets::Scanner},
     index::SourceSymbols,
@@ -37,8 +38,8 @@ use crate::{
         context::{Models, RunContext, RunError},
         knowledge::{AskedQuestions, Nothing, Proposal, QuestionsAndAnswers},
         ports::{
-            Answerer, Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError,
-            SourceTree, StoreError,
+            Answerer, Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceTree,
+            StoreError,
         },
         question::Template,
         resolver::AgentResolver,
@@ -57,6 +58,7 @@ pub use inputs::{
 pub use open_account::has_open_account;
 pub use results::Solved;
 pub use settings::model_settings;
+pub use start_error::StartError;
 pub use trial::{Trial, try_out};
 
 use earlier::Earlier;
@@ -86,71 +88,6 @@ impl Host {
 pub struct Random {
     pub run_id: [u8; 3],
     pub fence: [u8; 16],
-}
-
-/// Why a run could not begin; `class` is what `run.json` shows.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The command or the settings are at fault: exit code 2.
-    #[error("{text}")]
-    Usage { class: &'static str, text: String },
-    /// Everything else: exit code 1.
-    #[error("{text}")]
-    Failed { class: &'static str, text: String },
-    #[error("cancelled")]
-    Cancelled,
-}
-
-impl StartError {
-    fn usage(class: &'static str, what: impl std::fmt::Display) -> Self {
-        Self::Usage { class, text: what.to_string() }
-    }
-
-    fn failed(class: &'static str, what: impl std::fmt::Display) -> Self {
-        Self::Failed { class, text: what.to_string() }
-    }
-}
-
-impl From<StoreError> for StartError {
-    fn from(error: StoreError) -> Self {
-        Self::failed("run_state", error)
-    }
-}
-
-impl From<ConfigError> for StartError {
-    fn from(error: ConfigError) -> Self {
-        Self::usage("settings", error)
-    }
-}
-
-impl From<RunError> for StartError {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Cancelled => Self::Cancelled,
-            error => Self::failed(error.class(), error),
-        }
-    }
-}
-
-impl From<Stop> for StartError {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Cancelled => Self::Cancelled,
-            Stop::TimeUp => RunError::TimeUp.into(),
-        }
-    }
-}
-
-impl From<SourceError> for StartError {
-    fn from(error: SourceError) -> Self {
-        let class = RunError::from(error.clone()).class();
-        match error {
-            SourceError::Input(_) => Self::usage(class, error),
-            SourceError::Limit(_) | SourceError::Authentication(_) | SourceError::Git(_) => {
-                Self::failed(class, error)
-            }
-        }
-    }
 }
 
 /// The scanner that knows this process's own secrets.

@@ -15,6 +15,9 @@ use crate::{
 };
 
 const FILE: &str = "account.open";
+/// For whoever finds it. That it is not empty also finds out whether the disk takes anything.
+const TEXT: &str =
+    "While this file is here, a process may be paying for this run, or was killed while it did.\n";
 
 /// An account that stays open unless it is closed.
 #[derive(Debug)]
@@ -25,7 +28,7 @@ impl OpenAccount {
     /// Where this cannot be stored, nothing that is paid could be stored either.
     pub fn open(folder: &RunFolder) -> Result<Self, StoreError> {
         let path = folder.path().join(FILE);
-        write_atomically(&path, b"")?;
+        write_atomically(&path, TEXT.as_bytes())?;
         Ok(Self(path))
     }
 

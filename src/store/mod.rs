@@ -6,7 +6,7 @@
 //! | `trees/AGENT/TURN.delta` | what changed in the workspace | atomically |
 //! | `stages/NAME.json` | a stage's output | atomically |
 //! | `run.json`, `comment.md`, … | the results ([`write_results`]) | atomically |
-//! | `account.open` | nothing; there while a process may pay for the run | left behind by a kill |
+//! | `account.open` | nothing that matters; left behind by a process that was killed while it could pay | atomically |
 //! | `run.lock` | nothing that matters; locked while a process works here | |
 //!
 //! Invariants:
