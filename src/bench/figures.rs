@@ -39,7 +39,8 @@ impl Run {
     }
 }
 
-/// `runs` holds a row for each arm, in each a run for each instance.
+/// `runs` holds a row for each arm, in each a run for each instance. Who lacks a mark is left to the caller, who knows
+/// which were asked for.
 pub fn figures(version: &str, arms: &[String], instances: &[String], runs: &[Vec<Run>]) -> BenchFigures {
     let first = runs.first();
     let arms = arms.iter().zip(runs).enumerate().map(|(number, (arm, runs))| ArmFigures {
@@ -50,7 +51,13 @@ pub fn figures(version: &str, arms: &[String], instances: &[String], runs: &[Vec
         instance: instance.clone(),
         runs: runs.iter().filter_map(|arm| arm.get(at)).map(run_figures).collect(),
     });
-    BenchFigures { version: version.to_owned(), arms: arms.collect(), instances: rows.collect() }
+    BenchFigures {
+        version: version.to_owned(),
+        arms: arms.collect(),
+        instances: rows.collect(),
+        unscored: Vec::new(),
+        unjudged: Vec::new(),
+    }
 }
 
 fn arm_figures(arm: &str, runs: &[Run]) -> ArmFigures {
@@ -83,7 +90,7 @@ fn arm_figures(arm: &str, runs: &[Run]) -> ArmFigures {
 }
 
 /// A stage that a run did not come to counts as nothing for it.
-fn stages(finished: &[&Finished]) -> Vec<StageFigures> {
+fn stages<'a>(finished: &[&'a Finished]) -> Vec<StageFigures> {
     let mut names: Vec<&str> = Vec::new();
     for stage in finished.iter().flat_map(|run| &run.summary.stages) {
         if !names.contains(&stage.name.as_str()) {
@@ -92,14 +99,15 @@ fn stages(finished: &[&Finished]) -> Vec<StageFigures> {
     }
     let count = finished.len() as f64;
     let figures = names.into_iter().map(|name| {
-        let of =
-            |run: &Finished| run.summary.stages.iter().filter(|stage| stage.name == name).cloned().collect();
-        let all: Vec<Vec<_>> = finished.iter().map(|run| of(run)).collect();
-        let all = all.concat();
+        let all = || {
+            let of = |run: &&'a Finished| run.summary.stages.iter().map(|stage| (&run.summary, stage));
+            finished.iter().flat_map(of).filter(|(_, stage)| stage.name == name)
+        };
+        let agents = all().flat_map(|(run, stage)| stage.agents.iter().map(|agent| agent_usd(run, agent)));
         StageFigures {
             name: name.to_owned(),
-            seconds: all.iter().map(|stage| stage.seconds).sum::<f64>() / count,
-            usd: sum(all.iter().flat_map(|stage| &stage.agents).map(agent_usd)).map(|usd| usd / count),
+            seconds: all().map(|(_, stage)| stage.seconds).sum::<f64>() / count,
+            usd: sum(agents).map(|usd| usd / count),
         }
     });
     let mut figures: Vec<StageFigures> = figures.collect();
@@ -113,15 +121,16 @@ fn stages(finished: &[&Finished]) -> Vec<StageFigures> {
     figures
 }
 
-/// What an agent cost. Tokens without money are a price that nobody knew.
-fn agent_usd(agent: &AgentSummary) -> Option<f64> {
-    (agent.usd > Money::ZERO || agent.tokens.total() == 0).then(|| agent.usd.usd())
+/// What an agent cost. Tokens without money are a price that nobody knew, unless all prices of the run are known:
+/// then the model is free.
+fn agent_usd(run: &RunSummary, agent: &AgentSummary) -> Option<f64> {
+    let known = !run.unpriced || agent.usd > Money::ZERO || agent.tokens.total() == 0;
+    known.then(|| agent.usd.usd())
 }
 
 /// What a run cost; its total also holds calls of agents that failed.
-fn run_usd(summary: &RunSummary) -> Option<f64> {
-    let known = summary.stages.iter().flat_map(|stage| &stage.agents).all(|agent| agent_usd(agent).is_some());
-    known.then(|| summary.total.usd.usd())
+fn run_usd(run: &RunSummary) -> Option<f64> {
+    (!run.unpriced).then(|| run.total.usd.usd())
 }
 
 /// `None` as soon as one is not known.

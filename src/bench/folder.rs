@@ -3,18 +3,21 @@
 //! | path | holds |
 //! |---|---|
 //! | `bench.json` | what was asked, so that a folder is never shared by two different benches |
+//! | `bench.lock` | nothing; held by every bench at work here, by one with `--max-usd` alone |
 //! | `issues/INSTANCE.md` | the problem statement, as the run reads it |
 //! | `ARM/INSTANCE/` | the run's own folder, as `acquire solve` leaves it |
 //! | `ARM/INSTANCE.log` | what the run told while it went on |
 //! | `ARM/INSTANCE.score.json`, `….score.log` | what the scorer found, and what it said on stderr |
 //! | `ARM/INSTANCE.judge.json` | what the judge thinks of its questions |
+//! | `ARM/INSTANCE.marks.lock` | nothing; held while it is scored and judged |
 //! | `ARM/predictions.jsonl` | the patches of finished runs in SWE-bench's form |
 //! | `table.json`, `table.md` | the table |
 //!
 //! How far a run has come is read from its folder every time: several processes may work on one bench.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -24,9 +27,12 @@ use super::{arms::Arm, instances::InstanceId};
 use crate::{
     domain::{Knowledge, Money},
     method::ports::StoreError,
-    store::{Outcome, RunSummary, make_run_folder, write_atomically},
+    runs,
+    store::{Outcome, RunSummary, make_run_folder, open_regular, write_atomically},
 };
 
+/// How files beside the folder of a run end, after its name and a `.`.
+pub const BESIDE: [&str; 5] = ["log", "score.json", "score.log", "judge.json", "marks.lock"];
 /// Errors that are a result of the method, and not of the day it was run on.
 const RESULTS: [&str; 3] = ["no_questions", "over_budget", "time_limit"];
 
@@ -44,6 +50,15 @@ pub struct Asked {
 pub enum FolderError {
     #[error("{folder}: holds a bench of {other}; name another folder by --out")]
     Other { folder: String, other: &'static str },
+    #[error(
+        "{folder}: another bench works in this folder, and --max-usd is kept by one alone; wait for it, or name \
+         another folder by --out"
+    )]
+    NotAlone { folder: String },
+    #[error(
+        "{folder}: a bench with --max-usd works in this folder; wait for it, or name another folder by --out"
+    )]
+    Taken { folder: String },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -52,10 +67,8 @@ pub enum FolderError {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Standing {
     New,
-    /// Cancelled or killed; it goes on from what is stored. What it has cost is known where it could say so.
-    Open {
-        cost: Option<Money>,
-    },
+    /// Cancelled or killed; it goes on from what is stored.
+    Open,
     /// Another process works on it.
     Locked,
     /// By the endpoint, the engine, the network, …: on another day it may end otherwise.
@@ -71,25 +84,22 @@ impl Standing {
             _ => None,
         }
     }
-
-    /// What is known to be spent.
-    pub fn cost(&self) -> Money {
-        match self {
-            Self::New | Self::Locked => Money::ZERO,
-            Self::Open { cost } => cost.unwrap_or_default(),
-            Self::Failed(summary) | Self::Finished(summary) => summary.total.usd,
-        }
-    }
 }
 
 /// The folder of a bench.
-#[derive(Debug, Clone)]
-pub struct BenchFolder(PathBuf);
+#[derive(Debug)]
+pub struct BenchFolder {
+    path: PathBuf,
+    /// The kernel lets go of it when the process ends, however it ends.
+    _lock: File,
+}
 
 impl BenchFolder {
-    /// Takes a new folder, or one that holds this very bench.
-    pub fn open(path: &Path, asked: &Asked) -> Result<Self, FolderError> {
+    /// Takes a new folder, or one that holds this very bench. `alone`: no other process may work on it until this
+    /// is dropped, for one process cannot count what another is about to pay.
+    pub fn open(path: &Path, asked: &Asked, alone: bool) -> Result<Self, FolderError> {
         make_run_folder(path)?;
+        let lock = lock(path, alone)?;
         let file = path.join("bench.json");
         let stored = read(&file)?.and_then(|bytes| serde_json::from_slice::<Asked>(&bytes).ok());
         match stored {
@@ -107,33 +117,33 @@ impl BenchFolder {
             None => write_atomically(&file, &json(asked))?,
         }
         make_run_folder(&path.join("issues"))?;
-        Ok(Self(path.to_owned()))
+        Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Makes the folder of an arm.
     pub fn prepare(&self, arm: Arm) -> Result<(), StoreError> {
-        make_run_folder(&self.0.join(arm.to_string()))
+        make_run_folder(&self.path.join(arm.to_string()))
     }
 
     pub fn run(&self, arm: Arm, id: &InstanceId) -> PathBuf {
-        self.0.join(arm.to_string()).join(id.as_str())
+        self.path.join(arm.to_string()).join(id.as_str())
     }
 
-    /// A file beside the run's folder, such as `log`.
+    /// A file beside the run's folder: one of [`BESIDE`].
     pub fn beside(&self, arm: Arm, id: &InstanceId, what: &str) -> PathBuf {
-        self.0.join(arm.to_string()).join(format!("{id}.{what}"))
+        self.path.join(arm.to_string()).join(format!("{id}.{what}"))
     }
 
     pub fn predictions(&self, arm: Arm) -> PathBuf {
-        self.0.join(arm.to_string()).join("predictions.jsonl")
+        self.path.join(arm.to_string()).join("predictions.jsonl")
     }
 
     pub fn issue(&self, id: &InstanceId) -> PathBuf {
-        self.0.join("issues").join(format!("{id}.md"))
+        self.path.join("issues").join(format!("{id}.md"))
     }
 
     pub fn standing(&self, arm: Arm, id: &InstanceId) -> Standing {
@@ -141,17 +151,40 @@ impl BenchFolder {
         if is_locked(&folder) {
             return Standing::Locked;
         }
-        let summary = fs::read(folder.join("run.json"))
-            .ok()
-            .and_then(|b| serde_json::from_slice::<RunSummary>(&b).ok());
-        match summary {
-            None if can_go_on(&folder) => Standing::Open { cost: None },
+        match RunSummary::of_folder(&folder) {
+            None if can_go_on(&folder) => Standing::Open,
             None => Standing::New,
             Some(summary) => match summary.outcome {
-                Outcome::Cancelled => Standing::Open { cost: Some(summary.total.usd) },
+                Outcome::Cancelled => Standing::Open,
                 Outcome::Failed if !is_result(&summary) => Standing::Failed(Box::new(summary)),
                 _ => Standing::Finished(Box::new(summary)),
             },
+        }
+    }
+
+    /// What a run has cost, all processes that worked on it together. `None` where nobody can say: another process
+    /// has it, or one was killed that had calls under way.
+    pub fn cost(&self, arm: Arm, id: &InstanceId) -> Option<Money> {
+        let folder = self.run(arm, id);
+        match self.standing(arm, id) {
+            Standing::New => Some(Money::ZERO),
+            Standing::Locked => None,
+            Standing::Finished(summary) if summary.outcome.is_final() => Some(summary.total.usd),
+            Standing::Open | Standing::Failed(_) | Standing::Finished(_) => {
+                let summary = RunSummary::of_folder(&folder).filter(|_| !runs::has_open_account(&folder));
+                summary.map(|summary| summary.total.usd)
+            }
+        }
+    }
+
+    /// Keeps others from marking a run until this is dropped; `None` where another process marks it.
+    pub fn lock_marks(&self, arm: Arm, id: &InstanceId) -> Result<Option<File>, StoreError> {
+        let path = self.beside(arm, id, "marks.lock");
+        let file = open_lock(&path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(&path, "locked", &error)),
         }
     }
 
@@ -161,8 +194,7 @@ impl BenchFolder {
     }
 
     pub fn knowledge(&self, arm: Arm, id: &InstanceId) -> Option<Knowledge> {
-        let bytes = fs::read(self.run(arm, id).join("knowledge.json")).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        serde_json::from_slice(&read(&self.run(arm, id).join("knowledge.json")).ok()??).ok()
     }
 }
 
@@ -176,19 +208,40 @@ fn is_result(summary: &RunSummary) -> bool {
 }
 
 fn is_locked(folder: &Path) -> bool {
-    let lock = File::open(folder.join("run.lock"));
+    let lock = open_regular(&folder.join("run.lock"), OpenOptions::new().read(true));
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+fn lock(folder: &Path, alone: bool) -> Result<File, FolderError> {
+    let path = folder.join("bench.lock");
+    let file = open_lock(&path)?;
+    let folder = folder.display().to_string();
+    match if alone { file.try_lock() } else { file.try_lock_shared() } {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) if alone => Err(FolderError::NotAlone { folder }),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Taken { folder }),
+        Err(TryLockError::Error(error)) => Err(failed(&path, "locked", &error).into()),
+    }
+}
+
+fn open_lock(path: &Path) -> Result<File, StoreError> {
+    open_regular(path, OpenOptions::new().write(true).create(true).truncate(false))
+        .map_err(|error| failed(path, "opened", &error))
 }
 
 /// `None` where there is no such file.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            Err(StoreError { what: path.display().to_string(), reason: format!("cannot be read: {error}") })
-        }
+    let mut bytes = Vec::new();
+    let file = open_regular(path, OpenOptions::new().read(true));
+    match file.and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(path, "read", &error)),
     }
+}
+
+fn failed(path: &Path, what: &str, error: &io::Error) -> StoreError {
+    StoreError { what: path.display().to_string(), reason: format!("cannot be {what}: {error}") }
 }
 
 /// Pretty-printed, for people look at it too.
@@ -199,65 +252,4 @@ pub fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runs::KnowledgeKind;
-
-    const ARM: Arm = Arm { knowledge: KnowledgeKind::Qa, questions: 2 };
-
-    fn asked() -> Asked {
-        Asked { data_sha256: "d".into(), repo: "r".into(), image: None }
-    }
-
-    fn summary(outcome: &str, class: Option<&str>) -> String {
-        let error = class.map(|class| format!(r#""error":{{"class":"{class}","message":"m"}},"#));
-        format!(
-            r#"{{"run_id":"20261130-100000-a1b2c3","version":"0.1.0","repo":"r","base":"b","issue":{{"title":"t"}},
-            "strategy":{{"knowledge":"qa","answerer":"explore","resolver":"agent"}},"models":{{}},"sandbox":"docker",
-            "outcome":"{outcome}",{}"stages":[],"total":{{"seconds":1.0,"usd":0.5,"tokens":{{"input":1,"cached":0,"output":1}}}}}}"#,
-            error.unwrap_or_default()
-        )
-    }
-
-    #[test]
-    fn a_folder_takes_no_other_bench() {
-        let temporary = tempfile::tempdir().unwrap();
-        let path = temporary.path().join("out");
-        BenchFolder::open(&path, &asked()).unwrap();
-        BenchFolder::open(&path, &asked()).unwrap();
-        let told = |asked: Asked| BenchFolder::open(&path, &asked).unwrap_err().to_string();
-        assert!(told(Asked { data_sha256: "e".into(), ..asked() }).contains("a bench of other instances"));
-        assert!(told(Asked { repo: "s".into(), ..asked() }).contains("another --repo"));
-        assert!(told(Asked { image: Some("i".into()), ..asked() }).contains("another --image"));
-    }
-
-    #[test]
-    fn a_run_stands_where_its_folder_says() {
-        let temporary = tempfile::tempdir().unwrap();
-        let folder = BenchFolder::open(temporary.path(), &asked()).unwrap();
-        let id = InstanceId::parse("a-1").unwrap();
-        let run = folder.run(ARM, &id);
-        assert_eq!(folder.standing(ARM, &id), Standing::New);
-        fs::create_dir_all(run.join("stages")).unwrap();
-        assert_eq!(folder.standing(ARM, &id), Standing::New, "nothing was stored yet");
-        fs::write(run.join("stages/inputs.json"), "{}").unwrap();
-        assert_eq!(folder.standing(ARM, &id), Standing::Open { cost: None });
-
-        let with = |outcome: &str, class: Option<&str>| {
-            fs::write(run.join("run.json"), summary(outcome, class)).unwrap();
-            folder.standing(ARM, &id)
-        };
-        assert_eq!(with("cancelled", None), Standing::Open { cost: Some(Money::from_usd(0.5)) });
-        assert!(matches!(with("failed", Some("model_unreachable")), Standing::Failed(_)));
-        assert!(matches!(with("failed", Some("no_questions")), Standing::Finished(_)));
-        assert!(matches!(with("no_patch", None), Standing::Finished(_)));
-        fs::write(run.join("run.json"), "{").unwrap();
-        assert_eq!(folder.standing(ARM, &id), Standing::Open { cost: None }, "a damaged one is made again");
-
-        let lock = File::create(run.join("run.lock")).unwrap();
-        lock.lock().unwrap();
-        assert_eq!(folder.standing(ARM, &id), Standing::Locked);
-        drop(lock);
-        assert_ne!(folder.standing(ARM, &id), Standing::Locked);
-    }
-}
+mod tests;

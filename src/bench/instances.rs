@@ -3,14 +3,16 @@
 //! Such files also hold the answers (`patch`, `test_patch`, `FAIL_TO_PASS`, hints). Only the five fields of
 //! [`Instance`] are ever read out of a line, so nothing else can reach a run, a prompt or a log.
 
-use std::{collections::BTreeMap, fmt, io::Read, path::Path};
+use std::{collections::BTreeMap, fmt, fs::File, io::Read, path::Path};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::folder::BESIDE;
 use crate::{
     domain::{CommitId, RepoId},
     gate::shown,
+    store::open_regular,
 };
 
 /// Largest file that is read, in bytes; SWE-bench itself has about 10 MB.
@@ -49,9 +51,11 @@ impl InstanceId {
         if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || text.ends_with('.') {
             return Err("it must begin with a letter or digit, and not end with '.'");
         }
-        // Beside the folder of a run lie files that are named after it.
-        if [".json", ".jsonl", ".log"].iter().any(|end| text.to_ascii_lowercase().ends_with(end)) {
-            return Err("it must not end like a file of results (.json, .jsonl, .log)");
+        // Beside the folder of a run lie files that are named after it, and after those of other runs.
+        let mut endings = BESIDE.iter().flat_map(|name| name.split('.')).chain(["jsonl"]);
+        let last = text.rsplit_once('.').map(|(_, last)| last);
+        if last.is_some_and(|last| endings.any(|ending| ending.eq_ignore_ascii_case(last))) {
+            return Err("it must not end like a file of results (.json, .log, .score, .judge, …)");
         }
         Ok(Self(text.to_owned()))
     }
@@ -138,11 +142,17 @@ fn is_version(text: &str) -> bool {
 pub fn read(path: &Path) -> Result<Vec<Instance>, DataError> {
     let shown_path = shown::path(path.as_os_str().as_encoded_bytes());
     let unreadable = |reason: String| DataError::Unreadable { path: shown_path.clone(), reason };
+    let failed = |error: std::io::Error| unreadable(error.to_string());
+    let too_large = || unreadable(format!("it is larger than {}", shown::size(MAX_BYTES)));
+    let file = open_regular(path, File::options().read(true)).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() > MAX_BYTES {
+        return Err(too_large());
+    }
+    // Files grow.
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|e| unreadable(e.to_string()))?;
-    file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(|e| unreadable(e.to_string()))?;
+    file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(unreadable(format!("it is larger than {}", shown::size(MAX_BYTES))));
+        return Err(too_large());
     }
     parse(&shown_path, &text)
 }
@@ -261,9 +271,7 @@ pub(super) mod tests {
 
     #[test]
     fn s_06_ids_repositories_and_versions_that_could_leave_their_place_are_refused() {
-        for id in
-            ["", "..", ".a", "-a", "a/b", "../a", "a\\b", "a b", "a\n", "ä", "a.", "x.score.json", "a.LOG"]
-        {
+        for id in ["", "..", ".a", "-a", "a/b", "../a", "a\\b", "a b", "a\n", "ä", "a."] {
             assert!(parse("d", &with("instance_id", id.into())).is_err(), "{id:?} was taken");
         }
         assert!(parse("d", &with("instance_id", "a".repeat(121).into())).is_err());
@@ -278,6 +286,37 @@ pub(super) mod tests {
         }
         assert!(parse("d", &with("version", Value::Null)).unwrap()[0].version.is_none());
         insta::assert_snapshot!(told(&with("instance_id", "a/../\u{1b}[2J".into())), @r#"data.jsonl: line 1: instance_id "a/../\\u{1b}[2J": it may have letters, digits, '.', '_' and '-' only"#);
+    }
+
+    #[test]
+    fn s_06_no_id_can_name_what_another_run_leaves() {
+        let mut refused: Vec<String> = ["x.LOG", "x.Score", "predictions.jsonl"].map(str::to_owned).into();
+        for name in BESIDE {
+            // `x` leaves `x.score.log`; so would a run `x.score`, for its own log.
+            refused.extend(name.match_indices('.').map(|(at, _)| format!("x.{}", &name[..at])));
+            refused.push(format!("x.{name}"));
+        }
+        for id in refused {
+            assert!(InstanceId::parse(&id).is_err(), "{id:?} was taken");
+        }
+        for id in ["score", "x-score", "x.score.1", "django__django-1.2"] {
+            assert!(InstanceId::parse(id).is_ok(), "{id:?} was refused");
+        }
+    }
+
+    #[test]
+    fn s_07_only_a_file_of_a_bounded_size_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/zero")] {
+            let told = read(path).unwrap_err().to_string();
+            assert!(told.ends_with("cannot be read: it is not a regular file"), "{told}");
+        }
+        let large = folder.path().join("large");
+        File::create(&large).unwrap().set_len(MAX_BYTES + 1).unwrap();
+        let told = read(&large).unwrap_err().to_string();
+        assert!(told.ends_with("it is larger than 268.4 MB"), "{told}");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use super::{
     folder,
     judge::{self, Judgement},
-    score::{self, Score},
+    program::Kept,
+    score::{Asked, Score, Scorer},
     work::Work,
 };
 use crate::{
@@ -13,13 +14,45 @@ use crate::{
 };
 
 impl Work {
-    /// Scores the patch of a finished run, once.
-    pub(super) async fn score(&self, number: usize, summary: &RunSummary) {
-        let (arm, instance) = self.run(number);
-        let Some(scorer) = &self.bench.scorer else { return };
-        if summary.outcome != Outcome::Patch || self.stored_score(number).is_some() {
+    /// Has a finished run scored and judged, as far as that is asked for, not done yet, and not being done by another
+    /// process.
+    pub(super) async fn mark(&self, number: usize, summary: &RunSummary) {
+        if self.around.cancel.is_cancelled()
+            || !self.lacks_score(number, summary) && !self.lacks_judgement(number)
+        {
             return;
         }
+        let (arm, instance) = self.run(number);
+        let _lock = match self.folder.lock_marks(arm, &instance.id) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return self.say(&report::run_marked_elsewhere(&self.name(number))),
+            Err(error) => return self.say(&report::run_unmarked(&self.name(number), &error.to_string())),
+        };
+        // Looked at once more: another process may just have done it.
+        if let Some(scorer) = &self.bench.scorer
+            && self.lacks_score(number, summary)
+        {
+            self.score(number, scorer).await;
+        }
+        if self.lacks_judgement(number) {
+            self.judge(number).await;
+        }
+    }
+
+    /// Whether a scorer is to say something of a patch that it has not said yet.
+    pub(super) fn lacks_score(&self, number: usize, summary: &RunSummary) -> bool {
+        self.bench.scorer.is_some()
+            && summary.outcome == Outcome::Patch
+            && self.stored_score(number).is_none()
+    }
+
+    /// The same of a judge and questions.
+    pub(super) fn lacks_judgement(&self, number: usize) -> bool {
+        self.judge.is_some() && !self.questions(number).is_empty() && self.stored_judgement(number).is_none()
+    }
+
+    async fn score(&self, number: usize, scorer: &Scorer) {
+        let (arm, instance) = self.run(number);
         let name = self.name(number);
         let log = self.folder.beside(arm, &instance.id, "score.log");
         let unscored = |why: String| self.say(&report::run_unscored(&name, &why, &log.display().to_string()));
@@ -27,10 +60,13 @@ impl Work {
             Ok(patch) => patch.unwrap_or_default(),
             Err(error) => return unscored(error.to_string()),
         };
-        let path = self.folder.run(arm, &instance.id).join("patch.diff");
         let (clock, cancel) = (&*self.around.clock, &self.around.cancel);
-        let score = match scorer.score(&instance.id, (&path, &patch), &log, clock, cancel).await {
-            Ok(score) => score,
+        let Asked { score, said } = scorer.score(&instance.id, &patch, clock, cancel).await;
+        if let Err(error) = write_atomically(&log, self.log(&said).as_bytes()) {
+            return unscored(error.to_string());
+        }
+        let score = match score {
+            Ok(score) => score.to_store(&self.redact),
             Err(error) => return unscored(error.to_string()),
         };
         let file = self.folder.beside(arm, &instance.id, "score.json");
@@ -40,24 +76,25 @@ impl Work {
         self.say(&report::run_scored(&name, score.resolved));
     }
 
+    /// What a scorer said, as it is stored.
+    fn log(&self, said: &Kept) -> String {
+        let text = (self.redact)(&String::from_utf8_lossy(&said.bytes));
+        if said.left_out > 0 { report::left_out(said.left_out) + &text } else { text }
+    }
+
     /// The score of the patch as it is, by the scorer that is asked for; by any where none is.
     pub(super) fn stored_score(&self, number: usize) -> Option<Score> {
         let (arm, instance) = self.run(number);
         let file = self.folder.beside(arm, &instance.id, "score.json");
         let score: Score = serde_json::from_slice(&folder::read(&file).ok()??).ok()?;
         let patch = self.folder.patch(arm, &instance.id).ok()??;
-        let same_scorer = self.bench.scorer.as_ref().is_none_or(|scorer| scorer.text() == score.scorer);
-        (same_scorer && score.patch_sha256 == score::digest(&patch)).then_some(score)
+        score.is_of(&patch, self.bench.scorer.as_ref(), &self.redact).then_some(score)
     }
 
-    /// Has the questions of a finished run judged, once.
-    pub(super) async fn judge(&self, number: usize) {
+    async fn judge(&self, number: usize) {
         let (arm, instance) = self.run(number);
         let Some(judge) = &self.judge else { return };
         let questions = self.questions(number);
-        if questions.is_empty() || self.stored_judgement(number).is_some() {
-            return;
-        }
         let name = self.name(number);
         let unjudged = |why: String| self.say(&report::run_unjudged(&name, &why));
         let fence = match self.around.process.random() {

@@ -7,7 +7,9 @@
 //!   [`instances::Instance`] are read, and the scorer sees a patch when its run has ended.
 //! - **Nothing is paid twice.** What is left to do is read from the folder; a second process, or a second start,
 //!   goes on where the first one stopped. A finished run is never run again, a scored patch never scored again, a judged question never judged again.
-//! - **Money is reserved before a run starts** ([`purse`]), so that parallel runs cannot pass the limit together.
+//! - **Money is reserved before a run starts** ([`purse`]), so that parallel runs cannot pass the limit together. A
+//!   bench with a limit has its folder to itself. Of a run whose cost nobody knows, all that it may cost stays reserved.
+//! - Nothing that the scorer started lives on when it has ended.
 //! - Arms of one instance are run one after the other, so that a bench that stops early has pairs to compare.
 
 mod arms;
@@ -17,6 +19,7 @@ mod instances;
 mod judge;
 mod marks;
 mod predictions;
+mod program;
 mod purse;
 mod score;
 mod template;
@@ -64,7 +67,7 @@ pub struct Bench {
     pub out: PathBuf,
     /// Runs at once, at least 1.
     pub jobs: usize,
-    /// For all runs of these arms and instances together.
+    /// For all runs of these arms and instances together. No other bench may work in the folder meanwhile.
     pub max_usd: Option<Money>,
     /// With [`PLACES`].
     pub repo: Template,
@@ -144,6 +147,12 @@ impl Ended {
     pub fn is_whole(&self) -> bool {
         self.figures.arms.iter().all(|arm| arm.finished == arm.instances)
     }
+
+    /// Whether Ctrl-C left something undone.
+    pub fn is_cut_short(&self) -> bool {
+        let BenchFigures { unscored, unjudged, .. } = &self.figures;
+        self.cancelled && !(self.is_whole() && unscored.is_empty() && unjudged.is_empty())
+    }
 }
 
 /// Runs what is left to run, and makes the table of all.
@@ -157,7 +166,7 @@ pub async fn solve(bench: Bench, around: Surroundings) -> Result<Ended, BenchErr
     let instances = instances::select(&bench.data, all, &bench.only)?;
     check_money(&bench, &around)?;
     let judge = bench.judge.then(|| Judge::of(&around.settings, &around.environment)).transpose()?;
-    let folder = BenchFolder::open(&bench.out, &asked)?;
+    let folder = BenchFolder::open(&bench.out, &asked, bench.max_usd.is_some())?;
     for arm in &bench.arms {
         folder.prepare(*arm)?;
         predictions::write(&folder, *arm, &instances)?;

@@ -3,35 +3,20 @@
 //! The command is split into words as a shell would, and started without one; an instance's values stand
 //! within single words. It runs on the host with the operator's own environment.
 
-use std::{
-    fs::File,
-    io,
-    path::Path,
-    process::{ExitStatus, Stdio},
-    time::Duration,
-};
+use std::{fs, io, process::ExitStatus, time::Duration};
 
-use nix::{
-    sys::signal::{Signal, killpg},
-    unistd::Pid,
-};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt},
-    process::{Child, Command},
-};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     instances::InstanceId,
+    program::{KEPT_BYTES, Kept, Program},
     template::{Template, TemplateError},
 };
-use crate::method::ports::Clock;
+use crate::{method::ports::Clock, store::Redactor};
 
-/// The end of its output is read, up to this many bytes.
-const KEPT_BYTES: usize = 1 << 20;
 /// How long a scorer that is told to end may take.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -44,12 +29,50 @@ pub struct Score {
     pub resolved: bool,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// All that it said.
+    /// All that it said in that line.
     pub reply: Value,
 }
 
+impl Score {
+    /// As it is stored: without secrets, and no larger than [`KEPT_BYTES`].
+    pub fn to_store(&self, redact: &Redactor) -> Self {
+        let mut stored =
+            Self { scorer: redact(&self.scorer), reply: redacted(&self.reply, redact), ..self.clone() };
+        if super::folder::json(&stored).len() > KEPT_BYTES {
+            let left_out = format!("all else, since it is larger than {} MiB", KEPT_BYTES >> 20);
+            stored.reply = json!({ "resolved": self.resolved, "left_out": left_out });
+        }
+        stored
+    }
+
+    /// Whether a stored one is the score of this patch, by this scorer; by any where none is given.
+    pub fn is_of(&self, patch: &[u8], scorer: Option<&Scorer>, redact: &Redactor) -> bool {
+        scorer.is_none_or(|scorer| redact(&scorer.text) == self.scorer) && self.patch_sha256 == digest(patch)
+    }
+}
+
+/// What others wrote, names of fields included.
+fn redacted(value: &Value, redact: &Redactor) -> Value {
+    match value {
+        Value::String(text) => Value::String(redact(text)),
+        Value::Array(items) => items.iter().map(|item| redacted(item, redact)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (redact(name), redacted(field, redact))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// What came of asking a scorer.
+#[derive(Debug)]
+pub struct Asked {
+    pub score: Result<Score, Unscored>,
+    /// The end of what it said on stderr.
+    pub said: Kept,
+}
+
 /// Names a patch.
-pub fn digest(patch: &[u8]) -> String {
+fn digest(patch: &[u8]) -> String {
     hex::encode(Sha256::digest(patch))
 }
 
@@ -68,16 +91,19 @@ pub enum ScorerError {
 /// Why there is no score.
 #[derive(Debug, thiserror::Error)]
 pub enum Unscored {
+    #[error("no copy of the patch can be made for the scorer: {0}")]
+    Copy(io::Error),
     #[error("the scorer cannot be started: {0}")]
     Start(io::Error),
     #[error("the scorer did not end within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("the scorer failed: {0}")]
     Failed(ExitStatus),
-    #[error("the scorer's output cannot be read: {0}")]
-    Output(io::Error),
+    #[error("how the scorer ended cannot be found out: {0}")]
+    Lost(io::Error),
     #[error(
-        "the last line of the scorer's output that is JSON must be an object with `resolved`, true or false"
+        "the last line of the scorer's output that is JSON must be an object with `resolved`, true or false (its \
+         last {} MiB are read)", KEPT_BYTES >> 20
     )]
     NotAScore,
     #[error("cancelled")]
@@ -108,82 +134,61 @@ impl Scorer {
         Ok(Self { text: text.to_owned(), words, limit })
     }
 
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Scores a patch; what the command says on stderr goes into `log`.
+    /// Scores a patch. The scorer gets a copy of its own: whatever it does to that, the patch is the one that ran.
     pub async fn score(
         &self,
         id: &InstanceId,
-        patch: (&Path, &[u8]),
-        log: &Path,
+        patch: &[u8],
         clock: &dyn Clock,
         cancel: &CancellationToken,
-    ) -> Result<Score, Unscored> {
-        let (path, content) = patch;
+    ) -> Asked {
+        let nothing = |why| Asked { score: Err(why), said: Kept::default() };
+        let copy = tempfile::Builder::new().prefix("acquire-score-").tempdir().and_then(|folder| {
+            fs::write(folder.path().join("patch.diff"), patch)?;
+            Ok(folder)
+        });
+        let copy = match copy {
+            Ok(copy) => copy,
+            Err(error) => return nothing(Unscored::Copy(error)),
+        };
+        let path = copy.path().join("patch.diff");
         let path = path.to_string_lossy();
         let value = |name: &str| Some(if name == "patch" { &*path } else { id.as_str() });
         let words: Vec<String> = self.words.iter().filter_map(|word| word.fill(value)).collect();
-        let (program, arguments) =
-            words.split_first().ok_or_else(|| Unscored::Start(io::ErrorKind::InvalidInput.into()))?;
         let started = clock.monotonic();
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(File::create(log).map_err(Unscored::Output)?)
-            // So that all of it can be ended, and that Ctrl-C reaches it through us alone.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(Unscored::Start)?;
-        let output = child.stdout.take().expect("stdout is piped");
-        let ended = tokio::select! {
-            both = async { (end_of(output).await, child.wait().await) } => Some(both),
-            () = tokio::time::sleep(self.limit) => None,
-            () = cancel.cancelled() => {
-                stop(&mut child).await;
-                return Err(Unscored::Cancelled);
-            }
+        let program = match words.split_first() {
+            Some((program, arguments)) => Program::start(program, arguments),
+            None => Err(io::ErrorKind::InvalidInput.into()),
         };
-        let Some((output, status)) = ended else {
-            stop(&mut child).await;
-            return Err(Unscored::TimedOut(self.limit));
+        let mut program = match program {
+            Ok(program) => program,
+            Err(error) => return nothing(Unscored::Start(error)),
         };
-        let status = status.map_err(Unscored::Output)?;
-        if !status.success() {
-            return Err(Unscored::Failed(status));
-        }
-        let (resolved, reply) = read_reply(&output.map_err(Unscored::Output)?).ok_or(Unscored::NotAScore)?;
-        let seconds = (clock.monotonic() - started).as_secs_f64();
-        Ok(Score { patch_sha256: digest(content), scorer: self.text.clone(), resolved, seconds, reply })
+        let ended = self.wait(&mut program, cancel).await;
+        let [output, said] = program.end();
+        let score = ended.and_then(|()| {
+            let (resolved, reply) = read_reply(&output.bytes).ok_or(Unscored::NotAScore)?;
+            let seconds = (clock.monotonic() - started).as_secs_f64();
+            Ok(Score { patch_sha256: digest(patch), scorer: self.text.clone(), resolved, seconds, reply })
+        });
+        Asked { score, said }
     }
-}
 
-/// The end of a stream that is read to its end.
-async fn end_of(mut from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
-    let (mut kept, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
-    loop {
-        match from.read(&mut chunk).await? {
-            0 => return Ok(kept),
-            count => kept.extend_from_slice(&chunk[..count]),
-        }
-        if kept.len() > 2 * KEPT_BYTES {
-            kept.drain(..kept.len() - KEPT_BYTES);
-        }
+    /// Until it has ended well.
+    async fn wait(&self, program: &mut Program, cancel: &CancellationToken) -> Result<(), Unscored> {
+        let why = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Unscored::Cancelled,
+            status = program.wait() => return match status {
+                Ok(status) if status.success() => Ok(()),
+                Ok(status) => Err(Unscored::Failed(status)),
+                Err(error) => Err(Unscored::Lost(error)),
+            },
+            () = tokio::time::sleep(self.limit) => Unscored::TimedOut(self.limit),
+        };
+        program.stop(GRACE).await;
+        Err(why)
     }
-}
-
-/// Ends the scorer and all that it started, politely first: it may have a container to remove.
-async fn stop(child: &mut Child) {
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-    let Some(group) = group else { return };
-    // It may have ended by itself in between, which is what is wanted.
-    let _ = killpg(group, Signal::SIGTERM);
-    let _ = tokio::time::timeout(GRACE, child.wait()).await;
-    let _ = killpg(group, Signal::SIGKILL);
-    let _ = child.wait().await;
 }
 
 fn read_reply(output: &[u8]) -> Option<(bool, Value)> {
@@ -225,12 +230,31 @@ mod tests {
         assert_eq!(resolved(""), None);
     }
 
-    #[tokio::test]
-    async fn of_much_output_the_end_is_kept() {
-        let mut much = vec![b'x'; 5 * KEPT_BYTES];
-        much.extend_from_slice(b"\n{\"resolved\": true}\n");
-        let kept = end_of(much.as_slice()).await.unwrap();
-        assert!(kept.len() <= 2 * KEPT_BYTES + 1);
-        assert!(read_reply(&kept).unwrap().0);
+    #[test]
+    fn s_33_a_score_is_stored_without_secrets_and_never_large() {
+        let redact: Redactor = std::sync::Arc::new(|text: &str| text.replace("hunter2", "***"));
+        let reply = json!({"resolved": true, "log": ["it is hunter2"], "hunter2": 1});
+        let scorer = Scorer::parse("score --key hunter2 {patch}", GRACE).unwrap();
+        let score = |reply| Score {
+            patch_sha256: digest(b"p"),
+            scorer: scorer.text.clone(),
+            resolved: true,
+            seconds: 1.0,
+            reply,
+        };
+        let stored = score(reply).to_store(&redact);
+        assert_eq!(stored.reply, json!({"resolved": true, "log": ["it is ***"], "***": 1}));
+        assert_eq!(stored.scorer, "score --key *** {patch}");
+        assert!(stored.is_of(b"p", Some(&scorer), &redact) && stored.is_of(b"p", None, &redact));
+        assert!(!stored.is_of(b"q", None, &redact));
+        let other = Scorer::parse("other {patch}", GRACE).unwrap();
+        assert!(!stored.is_of(b"p", Some(&other), &redact));
+
+        // Written for people, each number has a line of its own.
+        let large = score(json!({"resolved": true, "all": vec![0; 1 << 18]})).to_store(&redact);
+        assert_eq!(
+            large.reply,
+            json!({"resolved": true, "left_out": "all else, since it is larger than 1 MiB"})
+        );
     }
 }

@@ -20,8 +20,7 @@ use super::{
     template::Template,
 };
 use crate::{
-    domain::Money,
-    report::{self, RunFigures},
+    report::{self, BenchFigures, RunFigures},
     runs::{self, AnswererKind, Host, IssueSource, Replay, ReplaySource, Replies, Request, Start},
     store::{Outcome, Redactor, RunSummary, write_atomically},
 };
@@ -32,17 +31,17 @@ pub struct Work {
     pub(super) around: Surroundings,
     pub(super) folder: BenchFolder,
     pub(super) judge: Option<Judge>,
+    pub(super) redact: Redactor,
     instances: Vec<Instance>,
-    redact: Redactor,
-    /// Why a run was not begun, by its number.
+    /// Why a run was not begun, or got no further, by its number.
     why: HashMap<usize, String>,
 }
 
 /// What became of a run in this process.
 struct Done {
     number: usize,
-    /// Of the whole run, earlier processes included; `None` where it did not begin.
-    cost: Option<Money>,
+    /// Whether it was begun, or gone on with.
+    worked: bool,
     why: Option<String>,
 }
 
@@ -81,7 +80,7 @@ impl Work {
 
     fn is_to_run(&self, standing: &Standing) -> bool {
         match standing {
-            Standing::New | Standing::Open { .. } => true,
+            Standing::New | Standing::Open => true,
             Standing::Failed(_) => self.bench.again,
             Standing::Locked | Standing::Finished(_) => false,
         }
@@ -116,8 +115,8 @@ impl Work {
                 }
             }
             let Some(done) = running.next().await else { break };
-            if let Some(cost) = done.cost {
-                purse.settle(done.number, cost);
+            if done.worked {
+                self.settle(&mut purse, done.number);
                 predictions::write(&self.folder, self.run(done.number).0, &self.instances)?;
             }
             why.extend(done.why.map(|text| (done.number, text)));
@@ -136,25 +135,26 @@ impl Work {
         let mut purse = Purse::new(self.bench.max_usd, cap(&self.around.settings));
         let mut finished = 0;
         for number in 0..self.count() {
-            match self.standing(number) {
-                Standing::New => {}
-                Standing::Open { cost: Some(cost) } => purse.settle(number, cost),
-                Standing::Open { cost: None } | Standing::Locked => purse.unknown(number),
-                Standing::Failed(summary) => purse.settle(number, summary.total.usd),
-                Standing::Finished(summary) => {
-                    finished += 1;
-                    purse.settle(number, summary.total.usd);
-                }
-            }
+            self.settle(&mut purse, number);
+            finished += usize::from(matches!(self.standing(number), Standing::Finished(_)));
         }
         let folder = self.folder.path().display().to_string();
         self.say(&report::bench_begins(self.count(), finished, self.bench.jobs, &folder));
         purse
     }
 
+    /// Counts what a run has cost so far, all processes together; its whole cap where nobody can say.
+    fn settle(&self, purse: &mut Purse, number: usize) {
+        let (arm, instance) = self.run(number);
+        match self.folder.cost(arm, &instance.id) {
+            Some(cost) => purse.settle(number, cost),
+            None => purse.unknown(number),
+        }
+    }
+
     /// Brings one run as far as it goes: to its result, and to its score.
     async fn one(&self, number: usize, standing: Standing) -> Done {
-        let mut done = Done { number, cost: None, why: None };
+        let mut done = Done { number, worked: false, why: None };
         let summary = match standing {
             Standing::Finished(summary) => Some(summary),
             Standing::Locked => {
@@ -162,27 +162,29 @@ impl Work {
                 None
             }
             standing if self.is_to_run(&standing) => {
-                match self.solve(number).await {
-                    Ok(summary) => done.cost = Some(summary.total.usd),
-                    Err(why) => {
-                        self.say(&report::run_not_started(&self.name(number), &why));
-                        done.cost = Some(standing.cost());
-                        done.why = Some(why);
-                    }
+                done.worked = true;
+                let ended = self.solve(number).await;
+                let standing = self.standing(number);
+                if let Err(why) = ended {
+                    let name = self.name(number);
+                    self.say(&match standing {
+                        Standing::New => report::run_not_started(&name, &why),
+                        _ => report::run_broken_off(&name, &why),
+                    });
+                    done.why = Some(why);
                 }
-                self.standing(number).finished()
+                standing.finished()
             }
             _ => None,
         };
         if let Some(summary) = summary {
-            self.score(number, &summary).await;
-            self.judge(number).await;
+            self.mark(number, &summary).await;
         }
         done
     }
 
-    /// Runs it, or goes on with it. The error says why nothing was begun.
-    async fn solve(&self, number: usize) -> Result<RunSummary, String> {
+    /// Runs it, or goes on with it. The error says why nothing more is known of it than before.
+    async fn solve(&self, number: usize) -> Result<(), String> {
         let (arm, instance) = self.run(number);
         let folder = self.folder.run(arm, &instance.id);
         let goes_on = can_go_on(&folder);
@@ -207,8 +209,8 @@ impl Work {
         };
         self.say(&report::run_started(&self.name(number), goes_on, &log.display().to_string()));
         let solved = runs::solve(start, self.replies(), host).await.map_err(|error| error.to_string())?;
-        self.say(&report::run_ended(&self.name(number), &solved.summary, solved.priced));
-        Ok(solved.summary)
+        self.say(&report::run_ended(&self.name(number), &solved.summary));
+        Ok(())
     }
 
     fn replies(&self) -> Replies {
@@ -251,7 +253,17 @@ impl Work {
         let all: Vec<Run> = (0..self.count()).map(|number| self.outcome(number)).collect();
         let rows: Vec<Vec<Run>> =
             (0..arms.len()).map(|arm| all.iter().skip(arm).step_by(arms.len()).cloned().collect()).collect();
-        let figures = figures::figures(env!("CARGO_PKG_VERSION"), &arms, &ids, &rows);
+        let names = |lacks: &dyn Fn(usize, &RunSummary) -> bool| -> Vec<String> {
+            let lacks = |number: &usize| {
+                self.standing(*number).finished().is_some_and(|summary| lacks(*number, &summary))
+            };
+            (0..self.count()).filter(lacks).map(|number| self.name(number)).collect()
+        };
+        let figures = BenchFigures {
+            unscored: names(&|number, summary| self.lacks_score(number, summary)),
+            unjudged: names(&|number, _| self.lacks_judgement(number)),
+            ..figures::figures(env!("CARGO_PKG_VERSION"), &arms, &ids, &rows)
+        };
         let table = (self.redact)(&report::bench_table(&figures));
         let json = (self.redact)(&String::from_utf8_lossy(&folder::json(&figures)));
         write_atomically(&self.folder.path().join("table.json"), json.as_bytes())?;
@@ -280,11 +292,9 @@ impl Work {
             Standing::Failed(summary) => {
                 RunFigures::Failed { class: summary.error.map_or_else(String::new, |error| error.class) }
             }
-            Standing::Open { .. } if !self.why.contains_key(&number) => RunFigures::Unfinished,
+            Standing::Open => RunFigures::Unfinished { why: self.why.get(&number).cloned() },
             Standing::Locked => RunFigures::Elsewhere,
-            Standing::New | Standing::Open { .. } => {
-                RunFigures::Missing { why: self.why.get(&number).cloned() }
-            }
+            Standing::New => RunFigures::Missing { why: self.why.get(&number).cloned() },
         };
         Run::Other(other)
     }

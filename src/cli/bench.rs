@@ -7,7 +7,7 @@ use crate::{
     config::{self, Environment},
     method::ports::Progress,
     runs::{self, Random},
-    store::Redactor,
+    store::{Redactor, open_regular},
 };
 
 use super::{
@@ -65,9 +65,9 @@ pub async fn run(asked: args::BenchSolve) -> anyhow::Result<ExitCode> {
     } else {
         output::print(&ended.table)?;
     }
-    Ok(ExitCode::from(match (ended.cancelled, ended.is_whole()) {
-        (true, false) => CANCELLED,
-        (_, true) => 0,
+    Ok(ExitCode::from(match (ended.is_cut_short(), ended.is_whole()) {
+        (true, _) => CANCELLED,
+        (false, true) => 0,
         (false, false) => 1,
     }))
 }
@@ -88,7 +88,7 @@ impl Process for Terminal {
     }
 
     fn log(&self, file: &Path) -> io::Result<Arc<dyn Progress>> {
-        let file = OpenOptions::new().create(true).append(true).open(file)?;
+        let file = open_regular(file, OpenOptions::new().create(true).append(true))?;
         Ok(progress::to_file(file, self.redact.clone()))
     }
 

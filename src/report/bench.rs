@@ -25,6 +25,12 @@ pub struct BenchFigures {
     pub arms: Vec<ArmFigures>,
     /// A row for each instance.
     pub instances: Vec<InstanceFigures>,
+    /// Runs (`ARM/INSTANCE`) with a patch that the scorer has not scored yet; none where no scorer is named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unscored: Vec<String>,
+    /// Runs whose questions the judge has not judged yet; none where nobody is to judge.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unjudged: Vec<String>,
 }
 
 /// One arm. Means are over its finished runs.
@@ -144,8 +150,8 @@ pub enum RunFigures {
     },
     /// By the endpoint, the engine, the network, …
     Failed { class: String },
-    /// Cancelled or killed; it goes on when the bench does.
-    Unfinished,
+    /// Cancelled or killed; it goes on when the bench does. `why` it did not go on now, where that is known.
+    Unfinished { why: Option<String> },
     /// Another process works on it.
     Elsewhere,
     /// Not begun, and why where that is known.
@@ -167,7 +173,7 @@ pub fn run_started(run: &str, goes_on: bool, log: &str) -> String {
 }
 
 /// A run has ended.
-pub fn run_ended(run: &str, summary: &RunSummary, priced: bool) -> String {
+pub fn run_ended(run: &str, summary: &RunSummary) -> String {
     let total = summary.total;
     let outcome = match (summary.outcome, &summary.error) {
         (Outcome::Patch, _) => "patch".to_owned(),
@@ -179,12 +185,17 @@ pub fn run_ended(run: &str, summary: &RunSummary, priced: bool) -> String {
         }
         (Outcome::Failed, None) => "failed".to_owned(),
     };
-    format!("{run}: {outcome}; {}, {}", duration(total.seconds), money(total.usd, priced))
+    format!("{run}: {outcome}; {}, {}", duration(total.seconds), money(total.usd, !summary.unpriced))
 }
 
 /// A run that could not begin.
 pub fn run_not_started(run: &str, why: &str) -> String {
     format!("{run}: not started: {}", shown::text(why))
+}
+
+/// A run that had begun, and got no further.
+pub fn run_broken_off(run: &str, why: &str) -> String {
+    format!("{run}: broken off: {}", shown::text(why))
 }
 
 /// A run that is left to another process.
@@ -198,6 +209,20 @@ pub fn run_scored(run: &str, resolved: bool) -> String {
 
 pub fn run_unscored(run: &str, why: &str, log: &str) -> String {
     format!("{run}: unscored: {} (what it said: {log})", shown::text(why))
+}
+
+/// A finished run that another process scores or judges.
+pub fn run_marked_elsewhere(run: &str) -> String {
+    format!("{run}: not scored or judged: another process does that now")
+}
+
+pub fn run_unmarked(run: &str, why: &str) -> String {
+    format!("{run}: not scored or judged: {}", shown::text(why))
+}
+
+/// Stands in front of the end of an output.
+pub fn left_out(bytes: u64) -> String {
+    format!("[the first {} are left out]\n", shown::size(bytes))
 }
 
 pub fn run_judged(run: &str, questions: usize) -> String {

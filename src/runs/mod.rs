@@ -2,7 +2,8 @@
 //! command line enters here, and so will every other way to start a run.
 //!
 //! Invariants
-//! - A run that has a folder leaves a valid `run.json` there, however it ended.
+//! - A run that has a folder leaves a valid `run.json` there, however it ended, unless the disk takes none. What it
+//!   says of money is never less than what an earlier process said.
 //! - What a resumed run needs to know (issue, commit, fence, strategy) is stored before its first stage, and
 //!   taken from there; the issue is not read a second time.
 //! - Everything that is written or shown passes the secret scanner (S-33).
@@ -13,9 +14,11 @@ mod doctor;
 mod earlier;
 mod inputs;
 mod issue;
+mod open_account;
 mod parts;
 mod results;
 mod settings;
+mod start_error;
 mod text_words;
 mod trial;
 
@@ -25,8 +28,8 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{Services, Stop, harvest::Harvester},
-    config::{ConfigError, Environment, Settings},
+    agent::{Services, harvest::Harvester},
+    config::{Environment, Settings},
     domain::{Issue, Knowledge, RepoId, RunId},
     gate::{harvest::HarvestLimits, intake::FenceId, questions::AdmittedQuestion, secrets::Scanner},
     index::SourceSymbols,
@@ -35,8 +38,8 @@ use crate::{
         context::{Models, RunContext, RunError},
         knowledge::{AskedQuestions, Nothing, Proposal, QuestionsAndAnswers},
         ports::{
-            Answerer, Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError,
-            SourceTree, StoreError,
+            Answerer, Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceTree,
+            StoreError,
         },
         question::Template,
         resolver::AgentResolver,
@@ -52,10 +55,14 @@ pub use doctor::{Checkup, examine};
 pub use inputs::{
     AnswererKind, Inputs, IssueSource, KnowledgeKind, Replay, ReplaySource, Replies, Request, Start,
 };
+pub use open_account::has_open_account;
 pub use results::Solved;
 pub use settings::model_settings;
+pub use start_error::StartError;
 pub use trial::{Trial, try_out};
 
+use earlier::Earlier;
+use open_account::OpenAccount;
 use parts::{Folders, Repository};
 use settings::RoleModels;
 
@@ -83,68 +90,6 @@ pub struct Random {
     pub fence: [u8; 16],
 }
 
-/// Why a run could not begin; `class` is what `run.json` shows.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The command or the settings are at fault: exit code 2.
-    #[error("{text}")]
-    Usage { class: &'static str, text: String },
-    /// Everything else: exit code 1.
-    #[error("{text}")]
-    Failed { class: &'static str, text: String },
-    #[error("cancelled")]
-    Cancelled,
-}
-
-impl StartError {
-    fn usage(class: &'static str, what: impl std::fmt::Display) -> Self {
-        Self::Usage { class, text: what.to_string() }
-    }
-
-    fn failed(class: &'static str, what: impl std::fmt::Display) -> Self {
-        Self::Failed { class, text: what.to_string() }
-    }
-}
-
-impl From<StoreError> for StartError {
-    fn from(error: StoreError) -> Self {
-        Self::failed("run_state", error)
-    }
-}
-
-impl From<ConfigError> for StartError {
-    fn from(error: ConfigError) -> Self {
-        Self::usage("settings", error)
-    }
-}
-
-impl From<RunError> for StartError {
-    fn from(error: RunError) -> Self {
-        Self::failed(error.class(), error)
-    }
-}
-
-impl From<Stop> for StartError {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Cancelled => Self::Cancelled,
-            Stop::TimeUp => RunError::TimeUp.into(),
-        }
-    }
-}
-
-impl From<SourceError> for StartError {
-    fn from(error: SourceError) -> Self {
-        let class = RunError::from(error.clone()).class();
-        match error {
-            SourceError::Input(_) => Self::usage(class, error),
-            SourceError::Limit(_) | SourceError::Authentication(_) | SourceError::Git(_) => {
-                Self::failed(class, error)
-            }
-        }
-    }
-}
-
 /// The scanner that knows this process's own secrets.
 pub fn scanner(settings: &Settings, environment: &Environment) -> Arc<Scanner> {
     let keys = crate::config::Role::ALL.map(|role| settings.model_of(role, environment).ok()?.api_key);
@@ -158,8 +103,8 @@ pub fn redactor(scanner: Arc<Scanner>) -> Redactor {
     Arc::new(move |text: &str| scanner.redact(text).into_owned())
 }
 
-/// Runs the whole of it. An error means that nothing was begun and no folder holds a run: what a user can get
-/// wrong is looked at before a folder is made.
+/// Runs the whole of it. What a user can get wrong is looked at before a folder is made. An error means that this
+/// process adds nothing to what the folder tells of the run: it did not begin, or what it came to cannot be written.
 pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved, StartError> {
     let scanner = scanner(&host.settings, &host.environment);
     let redact = redactor(scanner.clone());
@@ -185,14 +130,15 @@ pub async fn solve(start: Start, replies: Replies, host: Host) -> Result<Solved,
             let task = Task::New { request: request.clone(), issue };
             match begun.go(task).await {
                 Err(error) => begun.unstarted(&request, error),
-                ended => ended,
+                Ok(ended) => Ok(ended?),
             }
         }
         Start::Resume { folder } => {
             let folder = RunFolder::resume(&folder, redact).map_err(in_folder)?;
             let inputs = stored_inputs(&folder).await?;
             let run_id = inputs.run_id.clone();
-            Begun { folder, scanner, host, roles, models, replies, run_id }.go(Task::Stored(inputs)).await
+            let begun = Begun { folder, scanner, host, roles, models, replies, run_id };
+            Ok(begun.go(Task::Stored(inputs)).await??)
         }
     }
 }
@@ -244,8 +190,9 @@ struct Begun {
 }
 
 impl Begun {
-    /// Does the task while the run counts as alive on this machine.
-    async fn go(&self, task: Task) -> Result<Solved, StartError> {
+    /// Does the task while the run counts as alive on this machine. The inner error is of a run that has ended, and
+    /// whose results cannot be written.
+    async fn go(&self, task: Task) -> Result<Result<Solved, StoreError>, StartError> {
         let cache = self.host.settings.cache(&self.host.environment)?;
         let folders = Folders::below(&cache, &self.run_id);
         let alive = active::register(&folders.alive, &self.run_id)
@@ -258,13 +205,14 @@ impl Begun {
         outcome
     }
 
-    async fn run(&self, task: Task, folders: &Folders) -> Result<Solved, StartError> {
+    async fn run(&self, task: Task, folders: &Folders) -> Result<Result<Solved, StoreError>, StartError> {
         let host = &self.host;
         let redact = redactor(self.scanner.clone());
         let models = parts::record_models(self.models.clone(), &self.roles, &self.replies, host, &redact)?;
         let started = host.clock.monotonic();
         let budget = Arc::new(settings::ledger(&host.settings));
-        let services = self.services(budget.clone(), started, earlier::time_used(&self.folder).await?);
+        let earlier = Earlier::of(&self.folder, &self.run_id).await?;
+        let services = self.services(budget.clone(), started, earlier.time_used());
         let (inputs, tree) = tokio::select! {
             biased;
             stop = services.stop() => return Err(stop.into()),
@@ -276,8 +224,9 @@ impl Begun {
         notes.extend(admitted.notices.clone());
         notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
         notes.extend(asked::notices(&asked));
-        let (report, sandbox) = match self.prepare(&inputs, tree.clone(), folders, &services).await {
-            Ok(Prepared { sandboxes, harvester, history, notes: of_sandboxes }) => {
+        let prepared = self.prepare(&inputs, tree.clone(), folders, &services).await;
+        let (report, sandbox, account) = match prepared {
+            Ok(Prepared { sandboxes, harvester, account, history, notes: of_sandboxes }) => {
                 notes.extend(of_sandboxes);
                 for text in &notes {
                     host.say(text);
@@ -305,15 +254,25 @@ impl Begun {
                     volatile: Vec::new(),
                     started,
                 };
-                (run(context, &strategy(&inputs.request, asked)).await, kind)
+                (run(context, &strategy(&inputs.request, asked)).await, kind, Some(account))
+            }
+            // What it came to stays what it is.
+            Err(error) if earlier.told().is_some_and(|told| told.outcome.is_final()) => {
+                return Err(error.into());
             }
             Err(error) => {
-                (RunReport { error: Some(error), ..RunReport::default() }, sandbox_name(&inputs.request))
+                let report = RunReport { error: Some(error), ..RunReport::default() };
+                (report, sandbox_name(&inputs.request), None)
             }
         };
         let report = link(report, inputs.links.as_ref());
-        let frame = results::Frame::of(&inputs, &models, sandbox, notes, budget.spent());
-        Ok(results::finish(frame, report, &self.folder, &self.scanner)?)
+        let begun = account.is_some();
+        let frame = results::Frame::of(&inputs, &models, sandbox, notes, budget.spent(), earlier, begun);
+        let ended = results::finish(frame, report, &self.folder, &self.scanner);
+        if let (Ok(_), Some(account)) = (&ended, account) {
+            account.close();
+        }
+        Ok(ended)
     }
 
     /// What the run works on: stored by an earlier process, or found out and stored now.
@@ -380,11 +339,15 @@ impl Begun {
             Harvester::new(&*tree, HarvestLimits::default()),
         );
         let (sandboxes, notes) = opened?;
-        match harvester {
-            Ok(harvester) => Ok(Prepared { sandboxes, harvester, history: fact, notes }),
+        let both = harvester.map_err(RunError::from).and_then(|harvester| {
+            let account = OpenAccount::open(&self.folder)?;
+            Ok((harvester, account))
+        });
+        match both {
+            Ok((harvester, account)) => Ok(Prepared { sandboxes, harvester, account, history: fact, notes }),
             Err(error) => {
                 sandboxes.close().await;
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -423,6 +386,7 @@ impl Begun {
             error: None,
             stages: Vec::new(),
             total: Usage::default(),
+            unpriced: false,
             patch: None,
             notes: Vec::new(),
         };
@@ -447,6 +411,7 @@ const INPUTS: &str = "inputs";
 struct Prepared {
     sandboxes: Arc<dyn crate::method::ports::Sandboxes>,
     harvester: Harvester,
+    account: OpenAccount,
     history: String,
     notes: Vec<String>,
 }

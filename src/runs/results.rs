@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::Value;
 
 use crate::{
-    domain::{Account, Knowledge, Money, Patch},
+    domain::{Account, AgentName, Knowledge, Money, Patch},
     gate::secrets::Scanner,
     method::{
         context::{AgentReport, Models, RunError, StageReport},
@@ -15,11 +15,14 @@ use crate::{
     report::{self, CommentInput, PullRequestInput},
     store::{
         AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, Results, RunFolder, RunSummary,
-        StageSummary, Strategy, write_results,
+        StageSummary, Strategy, write_results, write_summary,
     },
 };
 
-use super::inputs::{Inputs, Request};
+use super::{
+    earlier::Earlier,
+    inputs::{Inputs, Request},
+};
 
 /// A run that has ended and whose files are written.
 #[derive(Debug)]
@@ -32,12 +35,30 @@ pub struct Solved {
     /// Markdown, as in `comment.md`.
     pub comment: Option<String>,
     pub patch: Option<Patch>,
-    /// Whether the price of every model is known.
+    /// Whether the price of every model that was called is known.
     pub priced: bool,
     /// The command or the settings were at fault, not the run.
     pub usage: bool,
     /// Ended early, and may end otherwise when it is resumed.
     pub can_go_on: bool,
+}
+
+impl Solved {
+    /// Without results but those in the folder.
+    fn of(summary: RunSummary, folder: PathBuf, files: Vec<&'static str>) -> Self {
+        let priced = !summary.unpriced;
+        Self {
+            summary,
+            folder,
+            files,
+            knowledge: None,
+            comment: None,
+            patch: None,
+            priced,
+            usage: false,
+            can_go_on: false,
+        }
+    }
 }
 
 /// What is known of a run apart from what its stages came to.
@@ -46,10 +67,14 @@ pub struct Frame<'a> {
     /// By role.
     pub models: BTreeMap<String, String>,
     pub sandbox: &'a str,
-    pub priced: bool,
+    /// Roles whose model has no known price.
+    pub unpriced: Vec<&'static str>,
     pub notes: Vec<String>,
-    /// Everything that was spent, of agents that failed too.
+    /// Everything that this process knows to be spent, of agents that failed too.
     pub spent: Money,
+    pub earlier: Earlier,
+    /// Whether the run came to its first stage, or to what is stored of it.
+    pub begun: bool,
 }
 
 impl<'a> Frame<'a> {
@@ -59,24 +84,53 @@ impl<'a> Frame<'a> {
         sandbox: &'a str,
         notes: Vec<String>,
         spent: Money,
+        earlier: Earlier,
+        begun: bool,
     ) -> Self {
         let roles = [
             ("questioner", &models.questioner),
             ("answerer", &models.answerer),
             ("resolver", &models.resolver),
         ];
-        Self {
+        let unpriced = roles.iter().filter(|(_, model)| model.price().is_none()).map(|(role, _)| *role);
+        let mut frame = Self {
             inputs,
             models: roles.iter().map(|(role, model)| ((*role).into(), model.name().into())).collect(),
             sandbox,
-            priced: roles.iter().all(|(_, model)| model.price().is_some()),
+            unpriced: unpriced.collect(),
             notes,
             spent,
+            earlier,
+            begun,
+        };
+        if let (false, Some(told)) = (begun, frame.earlier.told()) {
+            // Nobody was asked, and no sandbox opened, but by the earlier processes.
+            frame.models.clone_from(&told.models);
         }
+        frame
+    }
+
+    fn is_unpriced(&self, stages: &[StageReport]) -> bool {
+        let told = self.earlier.told().is_some_and(|told| told.unpriced);
+        let mut agents = stages.iter().flat_map(|stage| &stage.agents);
+        told || agents
+            .any(|agent| agent.account.tokens.total() > 0 && self.unpriced.contains(&role(&agent.name)))
     }
 }
 
-/// Writes everything that a run leaves.
+/// The role whose model an agent asks.
+fn role(agent: &str) -> &'static str {
+    if agent == AgentName::questioner().as_str() {
+        "questioner"
+    } else if agent == AgentName::resolver().as_str() {
+        "resolver"
+    } else {
+        "answerer"
+    }
+}
+
+/// Writes everything that a run leaves. An error means that not even `run.json` could be written; the one of an
+/// earlier process is then as it was.
 pub fn finish(
     frame: Frame<'_>,
     report: RunReport,
@@ -85,13 +139,21 @@ pub fn finish(
 ) -> Result<Solved, StoreError> {
     let Inputs { request, issue, .. } = frame.inputs;
     let knowledge = report.knowledge.as_ref().filter(|k| !k.is_empty());
+    let stages = frame.earlier.complete(report.stages.clone());
+    // Agents that failed are in the ledger and may be missing in the reports.
+    let unreported = frame.spent.saturating_sub(report.stages.iter().map(StageReport::usd).sum());
+    let total = total(&stages, unreported + frame.earlier.unstored());
+    let unpriced = frame.is_unpriced(&stages);
+    let sandbox = match frame.earlier.told() {
+        Some(told) if !frame.begun => &told.sandbox,
+        _ => frame.sandbox,
+    };
     let mut notes = frame.notes;
     notes.extend(report.notes.iter().cloned());
-    for agent in report.stages.iter().flat_map(|stage| &stage.agents) {
+    for agent in stages.iter().flat_map(|stage| &stage.agents) {
         notes.extend(agent.notes.iter().map(|note| format!("{}: {note}", agent.name)));
     }
     let verdict = Verdict::of(&report);
-    let total = total(&report.stages, frame.spent);
     let summary = RunSummary {
         run_id: frame.inputs.run_id.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -100,11 +162,12 @@ pub fn finish(
         issue: IssueSummary { number: issue.number, title: issue.title.clone() },
         strategy: strategy(request),
         models: frame.models,
-        sandbox: frame.sandbox.into(),
+        sandbox: sandbox.into(),
         outcome: verdict.outcome,
         error: report.error.as_ref().map(error_summary),
-        stages: report.stages.iter().map(stage_summary).collect(),
+        stages: stages.iter().map(stage_summary).collect(),
         total: total.into(),
+        unpriced,
         patch: verdict.patch.map(|patch| patch.summary.clone()),
         notes,
     };
@@ -118,7 +181,7 @@ pub fn finish(
             version: env!("CARGO_PKG_VERSION"),
             models: &models,
             account: total,
-            priced: frame.priced,
+            priced: !unpriced,
             notes: &summary.notes,
         })
     });
@@ -134,17 +197,21 @@ pub fn finish(
     });
     let redact = |text: String| scanner.redact_markdown(&text);
     let (comment, pull_request) = (comment.map(redact), pull_request.map(redact));
-    let files = write_results(
-        folder,
-        &Results {
-            run: &summary,
-            knowledge,
-            comment: comment.as_deref(),
-            pull_request: pull_request.as_deref(),
-            diff: verdict.patch.map(|patch| patch.diff.as_slice()),
-            partial_diff: verdict.unfinished.map(|patch| patch.diff.as_slice()),
-        },
-    )?;
+    let results = Results {
+        run: &summary,
+        knowledge,
+        comment: comment.as_deref(),
+        pull_request: pull_request.as_deref(),
+        diff: verdict.patch.map(|patch| patch.diff.as_slice()),
+        partial_diff: verdict.unfinished.map(|patch| patch.diff.as_slice()),
+    };
+    let earlier_results_stay = !frame.begun && frame.earlier.told().is_some();
+    let written =
+        if earlier_results_stay { write_summary(folder, &summary) } else { write_results(folder, &results) };
+    let files = match written {
+        Ok(files) => files,
+        Err(error) => return finish_unwritten(summary, error, folder),
+    };
     if report.error.is_none() {
         folder.forget_trees()?;
     }
@@ -152,8 +219,20 @@ pub fn finish(
     // The stored replies of a Questioner that found no question would be read again.
     let can_go_on = report.error.as_ref().is_some_and(|error| !matches!(error, RunError::NoQuestions { .. }));
     let (folder, knowledge) = (folder.path().to_owned(), knowledge.cloned());
-    let priced = frame.priced;
-    Ok(Solved { summary, folder, files, knowledge, comment, patch, priced, usage: false, can_go_on })
+    Ok(Solved { knowledge, comment, patch, can_go_on, ..Solved::of(summary, folder, files) })
+}
+
+/// Where the results cannot be written, what they cost may still be.
+fn finish_unwritten(
+    mut summary: RunSummary,
+    error: StoreError,
+    folder: &RunFolder,
+) -> Result<Solved, StoreError> {
+    summary.outcome = Outcome::Failed;
+    summary.patch = None;
+    summary.error = Some(error_summary(&error.clone().into()));
+    let Ok(files) = write_summary(folder, &summary) else { return Err(error) };
+    Ok(Solved { can_go_on: true, ..Solved::of(summary, folder.path().to_owned(), files) })
 }
 
 /// Writes the `run.json` of a run that ended before its first stage.
@@ -173,18 +252,7 @@ pub fn finish_unstarted(
         partial_diff: None,
     };
     let files = write_results(folder, &nothing)?;
-    let folder = folder.path().to_owned();
-    Ok(Solved {
-        summary,
-        folder,
-        files,
-        knowledge: None,
-        comment: None,
-        patch: None,
-        priced: false,
-        usage,
-        can_go_on: false,
-    })
+    Ok(Solved { usage, ..Solved::of(summary, folder.path().to_owned(), files) })
 }
 
 /// What becomes of the patch.
@@ -228,13 +296,13 @@ pub fn error_summary(error: &RunError) -> ErrorSummary {
     ErrorSummary { class: error.class().into(), message: error.to_string() }
 }
 
-fn total(stages: &[StageReport], spent: Money) -> Account {
-    let mut total = Account::default();
+/// `unreported` is in no report of an agent.
+fn total(stages: &[StageReport], unreported: Money) -> Account {
+    let mut total = Account { usd: unreported, ..Account::default() };
     for stage in stages {
         total += stage.account();
     }
-    // Agents that failed are in the ledger and may be missing in the reports.
-    Account { usd: total.usd.max(spent), ..total }
+    total
 }
 
 fn stage_summary(stage: &StageReport) -> StageSummary {

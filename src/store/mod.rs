@@ -6,6 +6,7 @@
 //! | `trees/AGENT/TURN.delta` | what changed in the workspace | atomically |
 //! | `stages/NAME.json` | a stage's output | atomically |
 //! | `run.json`, `comment.md`, … | the results ([`write_results`]) | atomically |
+//! | `account.open` | nothing that matters; left behind by a process that was killed while it could pay | atomically |
 //! | `run.lock` | nothing that matters; locked while a process works here | |
 //!
 //! Invariants:
@@ -35,7 +36,7 @@ mod trees;
 pub use atomic::write as write_atomically;
 pub use export::export_trajectories;
 pub use files::{RunFolder, make_run_folder};
-pub use output::{Results, write_results};
+pub use output::{Results, write_results, write_summary};
 pub use redact::Redactor;
 pub use regular::{open_regular, read_at_most};
 pub use run_json::{

@@ -6,6 +6,11 @@ use crate::{domain::Knowledge, method::ports::StoreError};
 
 use super::{RunFolder, RunSummary, atomic, file_error, redact};
 
+const RUN_JSON: &str = "run.json";
+/// All results, in the order written.
+const NAMES: [&str; 6] =
+    ["knowledge.json", "comment.md", "pull-request.md", "patch.diff", "patch.partial.diff", RUN_JSON];
+
 /// What a run came to. What is `None` has no file; one that an earlier attempt left is removed.
 #[derive(Debug, Clone, Copy)]
 pub struct Results<'a> {
@@ -32,7 +37,7 @@ pub fn write_results(folder: &RunFolder, results: &Results) -> Result<Vec<&'stat
         ("pull-request.md", results.pull_request.map(redacted)),
         ("patch.diff", results.diff.map(<[u8]>::to_vec)),
         ("patch.partial.diff", results.partial_diff.map(<[u8]>::to_vec)),
-        ("run.json", Some(json(folder, "run.json", results.run)?)),
+        (RUN_JSON, Some(json(folder, RUN_JSON, results.run)?)),
     ];
     let mut written = Vec::new();
     for (name, content) in files {
@@ -46,6 +51,13 @@ pub fn write_results(folder: &RunFolder, results: &Results) -> Result<Vec<&'stat
         }
     }
     Ok(written)
+}
+
+/// Writes `run.json` alone, for a process that adds nothing to the other results. Returns the names of all results
+/// that are there.
+pub fn write_summary(folder: &RunFolder, run: &RunSummary) -> Result<Vec<&'static str>, StoreError> {
+    atomic::write(&folder.path().join(RUN_JSON), &json(folder, RUN_JSON, run)?)?;
+    Ok(NAMES.into_iter().filter(|name| folder.path().join(name).is_file()).collect())
 }
 
 /// Pretty-printed, for people look at it too.
@@ -98,6 +110,12 @@ mod tests {
         assert_eq!(fs::read(temporary.path().join("patch.diff")).unwrap(), b"\xff");
         let written = fs::read(temporary.path().join("run.json")).unwrap();
         assert_eq!(serde_json::from_slice::<RunSummary>(&written).unwrap(), run);
+
+        let mut failed = run.clone();
+        failed.version = "0.2.0".into();
+        let there = write_summary(&folder, &failed).unwrap();
+        assert_eq!(there, ["knowledge.json", "comment.md", "pull-request.md", "patch.diff", "run.json"]);
+        assert_eq!(RunSummary::of_folder(temporary.path()), Some(failed));
 
         let fewer = Results { pull_request: None, diff: None, partial_diff: Some(b"p"), ..full };
         let written = write_results(&folder, &fewer).unwrap();

@@ -1,10 +1,12 @@
 //! `run.json`: what became of a run, for programs. A contract; its schema lies beside this file.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Account, IssueNumber, Money, PatchSummary, RunId, Tokens};
+
+use super::atomic;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
@@ -27,11 +29,21 @@ pub struct RunSummary {
     /// In the order run.
     pub stages: Vec<StageSummary>,
     pub total: Usage,
+    /// A model was called whose price is not known: money counts the calls of the others only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unpriced: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<PatchSummary>,
     /// What the run did in another way than asked, such as leaving out a setting that a model refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl RunSummary {
+    /// What the folder of a run says of it. `None` where it says nothing, or nothing that can be read.
+    pub fn of_folder(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&atomic::read(&folder.join("run.json")).ok()??).ok()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +73,13 @@ pub enum Outcome {
     KnowledgeOnly,
     Failed,
     Cancelled,
+}
+
+impl Outcome {
+    /// Whether the run came to its end, good or bad: it has nothing left to pay for.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Patch | Self::NoPatch | Self::KnowledgeOnly)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +178,7 @@ pub(super) mod tests {
                 }],
             }],
             total: Usage { seconds: 13.0, usd, tokens },
+            unpriced: true,
             patch: Some(PatchSummary {
                 files: vec![RepoPath::parse("src/a.py").unwrap()],
                 insertions: 1,
@@ -177,6 +197,7 @@ pub(super) mod tests {
             error: None,
             stages: vec![],
             total: Account::default().into(),
+            unpriced: false,
             patch: None,
             notes: vec![],
             ..run
@@ -244,6 +265,7 @@ pub(super) mod tests {
               "output": 90
             }
           },
+          "unpriced": true,
           "patch": {
             "files": [
               "src/a.py"

@@ -15,15 +15,15 @@ use crate::{
 const ANSWER: &str = "THE-HIDDEN-ANSWER";
 
 /// Prices of a token, so that a call of the scripted model costs $0.0012.
-const PRICE: &str = "{input=1.0,cached=1.0,output=4.0}";
+pub const PRICE: &str = "{input=1.0,cached=1.0,output=4.0}";
 
-struct Bench {
-    project: Project,
+pub struct Bench {
+    pub project: Project,
 }
 
 impl Bench {
     /// Instances of the story's repository; each line also holds what SWE-bench's own files do.
-    fn of(ids: &[&str]) -> Self {
+    pub fn of(ids: &[&str]) -> Self {
         let project = Project::new();
         let commit = project.git(&["rev-parse", "HEAD"]);
         let lines = ids.iter().map(|id| {
@@ -38,7 +38,7 @@ impl Bench {
         Self { project }
     }
 
-    fn command(&self, model: &Model, arguments: &[&str]) -> Command {
+    pub fn command(&self, model: &Model, arguments: &[&str]) -> Command {
         let mut command = self.project.program();
         let repo = format!("file://{}/{{name}}", self.project.folder.path().display());
         command
@@ -50,12 +50,12 @@ impl Bench {
         command
     }
 
-    async fn run(&self, model: &Model, arguments: &[&str]) -> Ended {
+    pub async fn run(&self, model: &Model, arguments: &[&str]) -> Ended {
         self.project.end(&mut self.command(model, arguments)).await
     }
 
     /// A program that takes a patch for a solution if it holds a text, and counts how often it was asked.
-    fn scorer(&self, text: &str) -> String {
+    pub fn scorer(&self, text: &str) -> String {
         let path = self.project.path("score me.sh");
         let program = format!(
             "#!/bin/sh\nset -e\necho \"$1\" >> '{}'\necho scoring \"$1\" >&2\n\
@@ -68,12 +68,12 @@ impl Bench {
         format!("'{}' {{instance_id}} {{patch}}", path.display())
     }
 
-    fn read(&self, file: &str) -> String {
+    pub fn read(&self, file: &str) -> String {
         let path = self.project.path("bench").join(file);
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{file}: {e}"))
     }
 
-    fn table(&self) -> Value {
+    pub fn table(&self) -> Value {
         serde_json::from_str(&self.read("table.json")).unwrap()
     }
 }

@@ -16,6 +16,7 @@ fn run(steps: u32, usd: f64, resolved: Option<bool>) -> Run {
             stage("resolve", 10.0, json!([agent("resolver", steps, usd)])),
         ],
         "total": {"seconds": 13.0, "usd": usd, "tokens": tokens},
+        "unpriced": usd == 0.0,
     });
     let summary = serde_json::from_value(summary).unwrap();
     Run::Finished(Box::new(Finished { summary, knowledge: None, resolved, judgement: None }))
@@ -54,6 +55,14 @@ fn an_unknown_price_is_no_price_of_nothing() {
     assert_eq!(arm.usd, None, "what one of two cost is not what both cost");
     assert_eq!(arm.stages[0].usd, Some(0.0), "no model was asked there");
     assert_eq!((arm.stages[1].usd, arm.stages[2].usd), (None, None));
+}
+
+#[test]
+fn what_is_free_costs_nothing() {
+    let Run::Finished(mut free) = run(10, 0.0, None) else { panic!() };
+    free.summary.unpriced = false;
+    let figures = table(&[vec![run(10, 0.1, None), Run::Finished(free)]]);
+    assert_eq!((figures.arms[0].usd, figures.arms[0].stages[1].usd), (Some(0.1), Some(0.05)));
 }
 
 #[test]

@@ -66,20 +66,23 @@ Examples:
       --scorer 'score {instance_id} {patch}'
 
 The same command goes on where it was stopped; finished runs are not run
-again. The scorer runs on this machine with your environment, and ends its
-output with a line such as {\"resolved\": true}.
+again. Several processes may share an output folder, but for one with
+--max-usd, which has it alone. The scorer runs on this machine with your
+environment, gets a copy of the patch, and ends its output with a line such
+as {\"resolved\": true}; what it started is killed when it ends.
 
 In the output folder:
   table.md, table.json          what is printed at the end
   ARM/INSTANCE/                 the run, as `acquire solve` leaves it
   ARM/INSTANCE.log              what it told while it went on
   ARM/INSTANCE.score.json       what the scorer found
+  ARM/INSTANCE.score.log        what it said on stderr, the last MiB
   ARM/INSTANCE.judge.json       what the judge thinks of its questions
   ARM/predictions.jsonl         patches in SWE-bench's form
 
 Exit codes:
   0 every run came to a result   1 some did not
-  2 wrong usage or settings      130 cancelled";
+  2 wrong usage or settings      130 cancelled, and something is left to do";
 
 /// Runs the instances of a file under several knowledge sources, and compares them in one table.
 ///
@@ -88,7 +91,7 @@ Exit codes:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 struct RawBenchSolve {
-    /// The instances: a JSON object a line, or an array of them
+    /// The instances: a JSON object a line, or an array of them; a file of at most 256 MiB, no pipe
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
     /// What to acquire before the repair; the first is what the others are compared with
@@ -108,7 +111,7 @@ struct RawBenchSolve {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
     /// Start no run that might bring the cost of all to more than this; each counts in full (the setting
-    /// `limits.run.usd`) until it has ended
+    /// `limits.run.usd`) until it has ended, also one that was killed. No other bench may work in the folder meanwhile
     #[arg(long, value_name = "X")]
     max_usd: Option<f64>,
     /// Where repositories are: a folder, or an https or file URL, with {repo}, {owner}, {name}, {version} and

@@ -9,6 +9,9 @@ use crate::{
 
 const UNKNOWN: &str = "–";
 
+/// Runs that a sentence names; how many more there are is counted.
+const MOST_NAMED: usize = 10;
+
 /// One of the marks.
 type Mark = fn(&QuestionFigures) -> f64;
 
@@ -23,9 +26,21 @@ pub fn bench_table(figures: &BenchFigures) -> String {
              `--again failed` also with what failed."
         ));
     }
+    parts.extend(without("No score yet", &figures.unscored));
+    parts.extend(without("Questions not judged yet", &figures.unjudged));
     parts.push(meanings(figures));
     parts.push(instances(figures));
     parts.join("\n\n") + "\n"
+}
+
+/// Which runs lack a mark that was asked for.
+fn without(what: &str, runs: &[String]) -> Option<String> {
+    let named = runs.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = match runs.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!runs.is_empty()).then(|| format!("{what}: {named}{more}. The same command tries it again."))
 }
 
 fn arms(figures: &BenchFigures) -> String {
@@ -146,7 +161,8 @@ fn run(run: &RunFigures) -> String {
             format!("{what}: {}", figures.collect::<Vec<_>>().join(", "))
         }
         RunFigures::Failed { class } => format!("failed ({class})"),
-        RunFigures::Unfinished => "unfinished".to_owned(),
+        RunFigures::Unfinished { why: None } => "unfinished".to_owned(),
+        RunFigures::Unfinished { why: Some(why) } => format!("unfinished: {why}"),
         RunFigures::Elsewhere => "in another process".to_owned(),
         RunFigures::Missing { why: None } => "missing".to_owned(),
         RunFigures::Missing { why: Some(why) } => format!("missing: {why}"),

@@ -37,6 +37,7 @@ fn run() -> RunSummary {
             usd: Money::from_usd(0.0243),
             tokens: Tokens { input: 184_210, cached: 161_000, output: 6_103 },
         },
+        unpriced: false,
         patch: Some(PatchSummary {
             files: vec![RepoPath::parse("src/units.rs").unwrap()],
             insertions: 14,
