@@ -20,10 +20,17 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
 /// Byte ranges, in order and apart from each other.
 pub fn find(text: &str, at_line_start: bool) -> Vec<Range<usize>> {
     let command = if at_line_start { command(text) } else { None };
-    let tokens = TOKEN
-        .find_iter(text)
-        .filter(|token| !is_part_of_a_path(text, token.range()))
-        .map(|token| token.start()..token.start() + trimmed(token.as_str()).len());
+    let mut tokens = Vec::new();
+    let mut from = 0;
+    while let Some(token) = TOKEN.find_at(text, from) {
+        if is_part_of_a_path(text, token.range()) {
+            // Another one may begin within it, such as a URL.
+            from = token.start() + 1;
+        } else {
+            tokens.push(token.start()..token.start() + trimmed(token.as_str()).len());
+            from = token.end();
+        }
+    }
     let mut apart: Vec<Range<usize>> = Vec::new();
     for token in command.into_iter().chain(tokens) {
         match apart.last_mut() {
@@ -115,6 +122,13 @@ mod tests {
     #[test]
     fn signs_of_a_check_are_found() {
         assert_eq!(found("[1] \u{2713} a.rs, \u{2705} b.rs \u{21AA}"), ["\u{2713}", "\u{2705}", "\u{21AA}"]);
+    }
+
+    #[test]
+    fn what_is_no_emoji_hides_no_token() {
+        assert_eq!(found("]::https://e.org"), ["https://e.org"]);
+        assert_eq!(found("a::https://"), ["https://"]);
+        assert_eq!(found("a::b::c: https://e.org"), ["https://e.org"]);
     }
 
     #[test]
