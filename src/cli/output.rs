@@ -11,7 +11,7 @@ use std::{
 
 /// A result that standard output did not take.
 #[derive(Debug, thiserror::Error)]
-#[error("standard output cannot be written to: {0}")]
+#[error("standard output cannot be written to")]
 pub struct NotPrinted(#[from] io::Error);
 
 /// Prints a result on standard output, and a line's end.
@@ -31,7 +31,7 @@ pub fn tell(text: impl Display) {
 pub fn show_usage(error: &clap::Error) -> ExitCode {
     let printed = error.print().and_then(|()| io::stdout().flush());
     if let (Err(failed), false) = (taken(printed), error.use_stderr()) {
-        tell(format_args!("error: {failed}"));
+        tell(format_args!("error: {:#}", anyhow::Error::from(failed)));
         return ExitCode::from(1);
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
@@ -83,7 +83,7 @@ mod tests {
         taken(write(&mut whole, "two\nlines")).unwrap();
         assert_eq!(whole, b"two\nlines\n");
         taken(write(&mut Shut(ErrorKind::BrokenPipe), "a")).unwrap();
-        let told = |written| taken(written).unwrap_err().to_string();
+        let told = |written| format!("{:#}", anyhow::Error::from(taken(written).unwrap_err()));
         let expected = "standard output cannot be written to: no storage space";
         assert_eq!(told(write(&mut Shut(ErrorKind::StorageFull), "a")), expected);
         assert_eq!(told(write(&mut Late, "a")), expected);

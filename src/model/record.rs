@@ -5,7 +5,7 @@
 //! last line of a turn counts, since the conversation went on with it.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -69,17 +69,10 @@ struct Tail {
 }
 
 impl Recording {
-    /// Opens the file, or creates it with this header. A recording that is there already is continued; a line
-    /// that a kill left half-written is cut off.
-    pub fn open(path: &Path, header: &Header) -> Result<Self, RecordingError> {
+    /// Goes on with the recording in a file that can be read and written, or begins it with this header where the
+    /// file is empty. A line that a kill left half-written is cut off. `path` is what errors call the file.
+    pub fn on(mut file: File, path: &Path, header: &Header) -> Result<Self, RecordingError> {
         let failed = |error: io::Error| RecordingError { path: path.to_owned(), reason: error.to_string() };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(failed)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
         let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline as u64 + 1);

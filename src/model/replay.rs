@@ -35,13 +35,6 @@ pub struct Replayer {
 }
 
 impl Replayer {
-    pub fn open(path: &Path, strictness: Strictness) -> Result<Self, RecordingError> {
-        let text = std::fs::read(path)
-            .map_err(|error| RecordingError { path: path.to_owned(), reason: error.to_string() })?;
-        // Lossy, since a kill may have cut the last line inside a character.
-        Self::parse(path, &String::from_utf8_lossy(&text), strictness)
-    }
-
     /// Takes the recording's text; `source` is what errors call it. A last line that a kill left half-written
     /// is not there.
     pub fn parse(source: &Path, text: &str, strictness: Strictness) -> Result<Self, RecordingError> {

@@ -1,6 +1,8 @@
 //! The parts of a run, made from its inputs: repository, sandboxes, models.
 
 use std::{
+    fs::{File, OpenOptions},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -16,7 +18,7 @@ use crate::{
         context::{Models, RunError},
         ports::{ChatModel, History, SandboxError, Sandboxes, SourceError, SourceTree},
     },
-    model::{self, Header, Recorder, Recording, Replayer, Strictness, TextTools},
+    model::{self, Header, Recorder, Recording, RecordingError, Replayer, Strictness, TextTools},
     repo::{Credential, Mirror, Settings as MirrorSettings, Source},
     report::preparing,
     sandbox::{
@@ -24,6 +26,7 @@ use crate::{
         docker::{DockerRun, DockerSandboxes, DockerSettings, Engine, InstanceId, REAP_EVERY},
         namespaces::{self, Namespaces},
     },
+    store::{open_regular, read_at_most, too_large},
 };
 
 use super::{
@@ -37,6 +40,8 @@ use super::{
 const LEASE_MARGIN: SignedDuration = SignedDuration::from_hours(1);
 /// The git host whose token `GITHUB_TOKEN` is, unless the repository's own says otherwise.
 const GITHUB: &str = "https://github.com";
+/// Largest file of recorded replies, in bytes. Those of a long run have some ten million, and all are in memory.
+const MAX_RECORDING_BYTES: u64 = 256 << 20;
 
 /// Folders below the cache that runs share.
 pub struct Folders {
@@ -259,7 +264,10 @@ pub fn connect_models(roles: &RoleModels, replies: &Replies, host: &Host) -> Res
     if let Some(Replay { source, lenient }) = &replies.replay {
         let strictness = if *lenient { Strictness::Lenient } else { Strictness::Strict };
         let replayer = match source {
-            ReplaySource::File(path) => Replayer::open(path, strictness),
+            ReplaySource::File(path) => {
+                let text = recorded_text(path).map_err(|error| unrecorded(path, &error))?;
+                Replayer::parse(path, &text, strictness)
+            }
             ReplaySource::Text { name, text } => Replayer::parse(Path::new(name), text, strictness),
         };
         let model: Arc<dyn ChatModel> = Arc::new(replayer.map_err(unusable)?);
@@ -304,13 +312,32 @@ pub fn record_models(
         note: String::new(),
         price: models.questioner.price(),
     };
-    let recording = Arc::new(Recording::open(path, &header).map_err(unusable)?);
+    let file = file_to_record_in(path).map_err(|error| unrecorded(path, &error))?;
+    let recording = Arc::new(Recording::on(file, path, &header).map_err(unusable)?);
     let recorded = |model| Arc::new(Recorder::new(model, recording.clone(), redact.clone()));
     Ok(Models {
         questioner: recorded(models.questioner),
         answerer: recorded(models.answerer),
         resolver: recorded(models.resolver),
     })
+}
+
+fn recorded_text(path: &Path) -> io::Result<String> {
+    let file = open_regular(path, OpenOptions::new().read(true))?;
+    let bytes = read_at_most(&file, MAX_RECORDING_BYTES)?;
+    // Lossy, since a kill may have cut the last line inside a character.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A new file, or one that can still be replayed.
+fn file_to_record_in(path: &Path) -> io::Result<File> {
+    let file = open_regular(path, OpenOptions::new().read(true).write(true).create(true))?;
+    let size = file.metadata()?.len();
+    if size > MAX_RECORDING_BYTES { Err(too_large(size, MAX_RECORDING_BYTES)) } else { Ok(file) }
+}
+
+fn unrecorded(path: &Path, error: &io::Error) -> StartError {
+    unusable(RecordingError { path: path.to_owned(), reason: error.to_string() })
 }
 
 fn unusable(error: impl std::fmt::Display) -> StartError {

@@ -38,7 +38,7 @@ pub use export::export_trajectories;
 pub use files::{RunFolder, make_run_folder};
 pub use output::{Results, write_results, write_summary};
 pub use redact::Redactor;
-pub use regular::{open_regular, read_at_most};
+pub use regular::{open_regular, read_at_most, too_large};
 pub use run_json::{
     AgentExit, AgentSummary, ErrorSummary, IssueSummary, Outcome, RunSummary, StageSummary, Strategy, Usage,
 };

@@ -1,6 +1,6 @@
 //! `acquire ask`: a person's questions, from the command line to what it prints.
 
-use std::{process::Stdio, time::Duration};
+use std::{path::Path, process::Stdio, time::Duration};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::{
 const GAP: &str = "Which locale does `Store` use?";
 
 /// Answers to the questions of the story, and to one that has none; nobody else may be asked.
-fn answers() -> Script {
+pub fn answers() -> Script {
     let mut answers = script().answerers;
     let nothing = json!({"answer": "", "citations": [], "gaps": ["Looked for `locale` with grep."]});
     answers.insert(GAP.into(), vec![submit(nothing)]);
@@ -24,7 +24,7 @@ fn answers() -> Script {
 }
 
 /// `ask` about the project, in the namespaces sandbox.
-fn ask(project: &Project, model: &Model, questions: &[&str]) -> Command {
+pub fn ask(project: &Project, model: &Model, questions: &[&str]) -> Command {
     let mut command = project.program();
     command
         .env("ACQUIRE_MODEL__BASE_URL", model.base_url())
@@ -311,6 +311,33 @@ async fn ctrl_c_tells_how_to_go_on() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.contains("  acquire ask --resume "), "{printed}");
     assert_eq!(project.run_json()["outcome"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_pipe_or_a_device_is_no_recording_and_is_not_waited_for() {
+    let project = Project::new();
+    let model = Model::start(Script::default()).await;
+    let pipe = project.path("pipe");
+    // Nobody ever writes to it.
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let large = project.path("large");
+    std::fs::File::create(&large).unwrap().set_len(20 << 30).unwrap();
+    let told = async |option: &str, file: &Path| {
+        let mut command = ask(&project, &model, &[Q1]);
+        let ended = project.end(command.arg("--json").arg(option).arg(file)).await;
+        ended.assert_code(2).told.lines().next().unwrap().to_owned()
+    };
+    let zero = Path::new("/dev/zero");
+    assert_snapshot!(told("--replay", &pipe).await, @"error: recorded replies DIR/pipe: it is not a regular file");
+    assert_snapshot!(told("--replay", zero).await, @"error: recorded replies /dev/zero: it is not a regular file");
+    assert_snapshot!(told("--replay", &large).await, @"error: recorded replies DIR/large: it has 21474836480 bytes, more than the 268435456 that are read");
+    assert_snapshot!(told("--record", &pipe).await, @"Failed (settings): recorded replies DIR/pipe: it is not a regular file");
+    assert_snapshot!(told("--record", zero).await, @"Failed (settings): recorded replies /dev/zero: it is not a regular file");
+    assert_snapshot!(told("--record", &large).await, @"Failed (settings): recorded replies DIR/large: it has 21474836480 bytes, more than the 268435456 that are read");
+    // The file is named again where a run goes on, which a pipe's end has no name for.
+    assert_snapshot!(told("--config", &pipe).await, @"error: settings: DIR/pipe cannot be read: it is no regular file");
+    assert_snapshot!(told("--config", zero).await, @"error: settings: /dev/zero cannot be read: it is no regular file");
+    assert!(model.requests().is_empty(), "a model was asked");
 }
 
 #[tokio::test]

@@ -16,7 +16,8 @@ Examples:
   mini-extra inspector .acquire/runs/20261130-153344-a1b2c3/trajectories";
 
 /// Writes a run's trajectories in the form of mini-swe-agent (mini-swe-agent-1.1), a file an agent, for its
-/// inspector and other viewers. A run that still goes on is exported as far as it is.
+/// inspector and other viewers. A run that still goes on is exported as far as it is. Links in its folder are not
+/// followed, since a run may be somebody else's.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RawExport {
