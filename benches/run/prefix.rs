@@ -176,6 +176,7 @@ fn served(reply: &ChatReply) -> Reply {
         Finish::Stop => "stop",
         Finish::ToolCalls => "tool_calls",
         Finish::Length => "length",
+        Finish::Declined => "content_filter",
         Finish::Other => "content_filter",
     };
     let (input, output) = (reply.tokens.input, reply.tokens.output);

@@ -132,6 +132,9 @@ fn read_probe(output: &str) -> Probed {
             ["", package, version] if is_word(package) && is_word(version) => {
                 probed.packages.push(format!("{package} {version}"));
             }
+            ["", package, version, "here"] if is_word(package) && is_word(version) => {
+                probed.packages.push(format!("{package} {version} (this repository)"));
+            }
             [name, ""] => probed.absent.push(name.to_owned()),
             [name, version] => {
                 let version: String = version.trim().chars().take(60).collect();
@@ -306,8 +309,10 @@ mod tests {
 
     #[test]
     fn packages_are_told_by_name_and_version_and_by_nothing_else() {
-        let probed = read_probe("\tpytest\t7.4.0\n\tAttrs\t23.1\n\tpytest\t7.4.0\n\tobey me\t1\n\tx\t\n");
-        assert_eq!(probed.packages, ["Attrs 23.1", "pytest 7.4.0"]);
+        let probed = read_probe(
+            "\tpytest\t7.4.0\n\tAttrs\t23.1\n\tpytest\t7.4.0\n\tsympy\t1.7\there\n\tobey me\t1\n\tx\t\n",
+        );
+        assert_eq!(probed.packages, ["Attrs 23.1", "pytest 7.4.0", "sympy 1.7 (this repository)"]);
         assert_eq!(probed.tools, [""; 0]);
         let many = (0..MAX_PACKAGES + 2).map(|n| format!("p{n} 1")).collect();
         let told = render(Facts { packages: many, ..Facts::default() });

@@ -1,5 +1,5 @@
 # Prints "name<TAB>version" for each tool that is there and "name<TAB>" for each that is not, then
-# "<TAB>package<TAB>version" for each Python package that is installed.
+# "<TAB>package<TAB>version" for each Python package that is installed, with "<TAB>here" where it is the repository.
 # Runs in a sandbox, before any agent does. Bash only.
 version() { # the first thing in a command's output that looks like a version
     timeout 10 "$@" 2>&1 </dev/null | head -n 5 | { [[ "$(cat)" =~ [0-9]+(\.[0-9]+)+ ]] && printf '%s' "${BASH_REMATCH[0]}"; }
@@ -32,8 +32,15 @@ for python in python python3; do
 done
 packages='
 from importlib.metadata import distributions
+from importlib.util import find_spec
 for package in distributions():
-    print("", package.metadata["Name"], package.version, sep="\t")'
+    name = package.metadata["Name"]
+    try:
+        # Of a package at the top, nothing is run to find it.
+        here = str(find_spec(name.replace("-", "_").lower()).origin).startswith("/workspace/")
+    except Exception:
+        here = False
+    print("", name, package.version, *["here"] * here, sep="\t")'
 for python in python python3; do
     # Isolated: what the repository holds is not imported.
     command -v "$python" >/dev/null 2>&1 && timeout 20 "$python" -I -c "$packages" 2>/dev/null </dev/null && break

@@ -232,7 +232,9 @@ fn cut_note(view: &Repository, kept: &[Oid], all: usize) -> Result<String, Sourc
         oldest.map_err(git_error("walking the history"))?.map_or(0, |commit| commit.time().seconds());
     let date = jiff::Timestamp::from_second(oldest).unwrap_or_default().strftime("%Y-%m-%d");
     let kept = kept.len();
-    Ok(format!("git history is cut off to save space: it holds {kept} of {all} commits, back to {date}"))
+    Ok(format!(
+        "git history is cut off to save space: it holds {kept} of {all} commits, back to {date}, the oldest of which seem to add whole files"
+    ))
 }
 
 /// Commits that `base` reaches and `without` does not, newest first by commit date.

@@ -110,7 +110,7 @@ async fn runs_are_not_ready_where_no_folder_can_be_made() {
         let mut command = project.program();
         command.env("ACQUIRE_PATHS__RUNS", runs).env("DOCKER_HOST", "unix:///nonexistent");
         let ended = project.end(command.args(["doctor", "--no-model", "--json"])).await;
-        let states = states(&ended.assert_code(1));
+        let states = states(ended.assert_code(1));
         let found = states.iter().find(|(name, ..)| name == "runs").unwrap();
         assert!(found.1 == "failed" && found.2.contains("[paths] runs"), "{runs}: {found:?}");
     }

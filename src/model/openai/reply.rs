@@ -47,7 +47,9 @@ pub(in crate::model) fn parse(
     let calls = calls(message.get("tool_calls"), request.turn, maker);
     let finish = match choice.get("finish_reason").and_then(Value::as_str) {
         _ if has_refused => Finish::Declined,
-        Some("content_filter" | "refusal") => Finish::Declined,
+        Some("refusal") => Finish::Declined,
+        // Gemini adds the kind: `content_filter: SAFETY`.
+        Some(reason) if reason.starts_with("content_filter") => Finish::Declined,
         Some("stop" | "eos" | "eos_token" | "end_turn") => Finish::Stop,
         Some("tool_calls" | "function_call") => Finish::ToolCalls,
         Some("length" | "max_tokens" | "model_length") => Finish::Length,
