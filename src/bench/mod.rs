@@ -34,12 +34,11 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{ConfigError, Environment, Role, SandboxKind, Settings},
+    config::{ConfigError, Environment, SandboxKind, Settings},
     domain::Money,
     method::ports::{Clock, Progress, StoreError},
-    model::list_price,
-    report::BenchFigures,
-    runs::Random,
+    report::{self, BenchFigures},
+    runs::{self, Random},
 };
 
 pub use arms::Arm;
@@ -77,7 +76,7 @@ pub struct Bench {
     pub sandbox: SandboxKind,
     /// Runs that failed are tried again.
     pub again: bool,
-    /// Questions are judged by the model of [`Role::Judge`].
+    /// Questions are judged by the model of [`Role::Judge`](crate::config::Role::Judge).
     pub judge: bool,
     /// A recording that takes the models' place in every run.
     pub replay: Option<PathBuf>,
@@ -117,8 +116,10 @@ pub enum BenchError {
          (ACQUIRE_LIMITS__RUN__USD)"
     )]
     LessThanOneRun { limit: Money, cap: Money },
-    #[error("--max-usd cannot be kept, since the price of {model} is not known: set `[model.price]`")]
+    #[error("{}", report::unpriced(model))]
     Unpriced { model: String },
+    #[error("--scorer: {0}")]
+    Scorer(#[from] ScorerError),
     #[error("the judge: {0}")]
     Judge(#[from] JudgeError),
     #[error(transparent)]
@@ -165,6 +166,9 @@ pub async fn solve(bench: Bench, around: Surroundings) -> Result<Ended, BenchErr
     };
     let instances = instances::select(&bench.data, all, &bench.only)?;
     check_money(&bench, &around)?;
+    if let Some(scorer) = &bench.scorer {
+        scorer.check(around.environment.variable("PATH"))?;
+    }
     let judge = bench.judge.then(|| Judge::of(&around.settings, &around.environment)).transpose()?;
     let folder = BenchFolder::open(&bench.out, &asked, bench.max_usd.is_some())?;
     for arm in &bench.arms {
@@ -183,11 +187,9 @@ fn check_money(bench: &Bench, around: &Surroundings) -> Result<(), BenchError> {
         return Ok(());
     }
     let cap = cap(&around.settings);
-    for role in [Role::Questioner, Role::Answerer, Role::Resolver] {
-        let model = around.settings.model_of(role, &around.environment)?;
-        if bench.max_usd.is_some() && model.price.or_else(|| list_price(&model.name)).is_none() {
-            return Err(BenchError::Unpriced { model: model.name });
-        }
+    let unpriced = runs::unpriced_model(&around.settings, &around.environment)?;
+    if let Some(model) = unpriced.filter(|_| bench.max_usd.is_some()) {
+        return Err(BenchError::Unpriced { model });
     }
     match bench.max_usd {
         Some(limit) if limit < cap => Err(BenchError::LessThanOneRun { limit, cap }),

@@ -3,7 +3,7 @@
 //! The command is split into words as a shell would, and started without one; an instance's values stand
 //! within single words. It runs on the host with the operator's own environment.
 
-use std::{fs, io, process::ExitStatus, time::Duration};
+use std::{fs, io, path::Path, process::ExitStatus, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -84,6 +84,8 @@ pub enum ScorerError {
     Empty,
     #[error(transparent)]
     Place(#[from] TemplateError),
+    #[error("there is no program `{0}`: name one of `PATH`, or its path")]
+    NoProgram(String),
     #[error("the command needs {{patch}}, the file that it is to score")]
     NoPatch,
 }
@@ -93,8 +95,8 @@ pub enum ScorerError {
 pub enum Unscored {
     #[error("no copy of the patch can be made for the scorer: {0}")]
     Copy(io::Error),
-    #[error("the scorer cannot be started: {0}")]
-    Start(io::Error),
+    #[error("the scorer `{program}` cannot be started: {error}")]
+    Start { program: String, error: io::Error },
     #[error("the scorer did not end within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("the scorer failed: {0}")]
@@ -134,6 +136,17 @@ impl Scorer {
         Ok(Self { text: text.to_owned(), words, limit })
     }
 
+    /// Whether its program is there, so that nobody pays for runs that cannot be scored. `path` is the variable.
+    pub fn check(&self, path: Option<&str>) -> Result<(), ScorerError> {
+        let program = self.words[0].text();
+        let is_there = if program.contains(['/', '{']) {
+            program.contains('{') || Path::new(program).is_file()
+        } else {
+            std::env::split_paths(path.unwrap_or_default()).any(|folder| folder.join(program).is_file())
+        };
+        if is_there { Ok(()) } else { Err(ScorerError::NoProgram(program.to_owned())) }
+    }
+
     /// Scores a patch. The scorer gets a copy of its own: whatever it does to that, the patch is the one that ran.
     pub async fn score(
         &self,
@@ -162,7 +175,9 @@ impl Scorer {
         };
         let mut program = match program {
             Ok(program) => program,
-            Err(error) => return nothing(Unscored::Start(error)),
+            Err(error) => {
+                return nothing(Unscored::Start { program: self.words[0].text().to_owned(), error });
+            }
         };
         let ended = self.wait(&mut program, cancel).await;
         let [output, said] = program.end();

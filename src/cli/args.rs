@@ -199,6 +199,11 @@ impl RawSolve {
             let name = knowledge.name();
             return Err(usage(format!("--knowledge {name} asks no questions; leave out --questions")));
         }
+        if raw.no_patch && (knowledge == KnowledgeKind::None || questions == Some(0)) {
+            return Err(usage(
+                "without knowledge and without a patch there is nothing to do: leave out --no-patch",
+            ));
+        }
         Ok(Solve {
             folder,
             knowledge: if questions == Some(0) { KnowledgeKind::None } else { knowledge },

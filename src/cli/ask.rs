@@ -13,24 +13,15 @@ use crate::{
 use super::{
     args::{self, AskFolder, Questions},
     output,
-    process::{CANCELLED, UsageError},
+    process::CANCELLED,
     session::{self, Session, exit_code, told},
 };
 
 pub async fn run(ask: args::Ask) -> anyhow::Result<ExitCode> {
-    let session = Session::start(ask.config, ask.max_usd)?;
+    let session = Session::start(ask.config, ask.max_usd, &ask.replies)?;
     let settings = &session.host.settings;
     let start = match ask.folder {
-        AskFolder::Resume { folder } => {
-            let folder = session.folder(Some(folder));
-            let request = runs::stored_request(&folder, session.redact.clone()).await.map_err(told)?;
-            if request.knowledge != KnowledgeKind::Asked {
-                let folder = folder.display();
-                let text = format!("{folder} holds no questions; go on with it by `acquire solve --resume`");
-                return Err(UsageError(text).into());
-            }
-            Start::Resume { folder }
-        }
+        AskFolder::Resume { folder } => session.resume(folder, true).await?,
         AskFolder::New { out, repo, questions, issue, base } => {
             let asked = tokio::select! {
                 biased;
@@ -62,6 +53,7 @@ pub async fn run(ask: args::Ask) -> anyhow::Result<ExitCode> {
         priced: solved.priced,
         can_go_on: solved.can_go_on,
         config: session.config.as_deref(),
+        max_usd: session.max_usd,
     };
     let ending = report::ending(&solved.summary, solved.knowledge.as_ref(), left);
     if ask.json {

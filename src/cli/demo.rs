@@ -107,6 +107,7 @@ pub async fn run(demo: args::Demo) -> anyhow::Result<ExitCode> {
             priced: solved.priced,
             can_go_on: solved.can_go_on,
             config: None,
+            max_usd: None,
         },
         recorded: report::recorded_with(REPLIES),
         comment: solved.comment.as_deref(),

@@ -9,7 +9,8 @@ use crate::{
     domain::RunId,
     method::ports::Clock,
     repo::Source,
-    runs::{self, Host, Replies, Solved, Start, StartError},
+    report,
+    runs::{self, Host, KnowledgeKind, Replies, Solved, Start, StartError},
     store::{Outcome, Redactor},
 };
 
@@ -24,20 +25,30 @@ pub struct Session {
     pub redact: Redactor,
     /// The settings file that was named on the command line, where it was read.
     pub config: Option<PathBuf>,
+    /// The limit that was named on the command line.
+    pub max_usd: Option<f64>,
     /// The id that a new run gets.
     run_id: RunId,
 }
 
 impl Session {
-    /// `max_usd` goes before what the settings say of a run's money.
-    pub fn start(config: Option<PathBuf>, max_usd: Option<f64>) -> anyhow::Result<Self> {
+    /// `max_usd` goes before what the settings say of a run's money, and must be one that can be kept, unless no
+    /// model is asked.
+    pub fn start(config: Option<PathBuf>, max_usd: Option<f64>, replies: &Replies) -> anyhow::Result<Self> {
         let environment = Environment::of_process()?;
         let loaded = config::load(config.as_deref(), &environment).map_err(|e| UsageError(e.to_string()))?;
         let mut settings = loaded.settings;
         if let Some(most) = max_usd {
             settings.limits.run.usd = most;
+            if replies.replay.is_none() {
+                let unpriced = runs::unpriced_model(&settings, &environment);
+                if let Some(model) = unpriced.map_err(|error| UsageError(error.to_string()))? {
+                    return Err(UsageError(report::unpriced(&model)).into());
+                }
+            }
         }
-        Self::with(environment, settings, config.and(loaded.file))
+        let session = Self::with(environment, settings, config.and(loaded.file))?;
+        Ok(Self { max_usd, ..session })
     }
 
     /// With settings that are there already.
@@ -58,13 +69,26 @@ impl Session {
             cancel: process::cancel_on_signals()?,
             random,
         };
-        Ok(Self { host, redact, config, run_id })
+        Ok(Self { host, redact, config, max_usd: None, run_id })
     }
 
     /// Where a run lives: absolute, and without `out` where the settings say.
     pub fn folder(&self, out: Option<PathBuf>) -> PathBuf {
         let out = out.unwrap_or_else(|| self.host.settings.paths.runs.join(self.run_id.as_str()));
         self.host.environment.working_folder.join(out)
+    }
+
+    /// A run that goes on, in its folder. `ask` goes on with questions of a person, `solve` with all others.
+    pub async fn resume(&self, folder: PathBuf, asked: bool) -> anyhow::Result<Start> {
+        let folder = self.folder(Some(folder));
+        let request = runs::stored_request(&folder, self.redact.clone()).await.map_err(told)?;
+        if (request.knowledge == KnowledgeKind::Asked) == asked {
+            return Ok(Start::Resume { folder });
+        }
+        let (holds, command) =
+            if asked { ("holds no questions", "solve") } else { ("holds questions", "ask") };
+        let folder = folder.display();
+        Err(UsageError(format!("{folder} {holds}; go on with it by `acquire {command} --resume`")).into())
     }
 
     /// Paths are kept absolute: a run may be resumed from another folder.

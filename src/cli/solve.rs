@@ -13,10 +13,10 @@ use super::{
 };
 
 pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
-    let session = Session::start(solve.config, solve.max_usd)?;
+    let session = Session::start(solve.config, solve.max_usd, &solve.replies)?;
     let settings = &session.host.settings;
     let start = match solve.folder {
-        args::Folder::Resume { folder, .. } => Start::Resume { folder: session.folder(Some(folder)) },
+        args::Folder::Resume { folder, .. } => session.resume(folder, false).await?,
         args::Folder::New { out, task } => {
             let request = Request {
                 repo: session.repo(task.repo),
@@ -43,6 +43,7 @@ pub async fn run(solve: args::Solve) -> anyhow::Result<ExitCode> {
         priced: solved.priced,
         can_go_on: solved.can_go_on,
         config: session.config.as_deref(),
+        max_usd: session.max_usd,
     };
     let redact = &session.redact;
     let ending = redact(&report::ending(&solved.summary, solved.knowledge.as_ref(), left));

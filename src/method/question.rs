@@ -157,21 +157,26 @@ async fn converse(
         }
     };
     let mut stored = services.store.turns(agent).await?.into_iter();
+    // What it is told of its last reply; the turn that answers begins with it.
+    let mut told: Option<Message> = None;
     loop {
+        messages.extend(told.clone());
         let turn = match stored.next() {
             Some(turn) => {
                 services.budget.restore(agent, turn.account.usd, turn.account.tokens);
                 turn
             }
             None => {
-                let turn = call(context, agent, &messages, &schema, report).await?;
+                let mut turn = call(context, agent, &messages, &schema, report).await?;
+                turn.messages.splice(0..0, told.take());
                 services.store.append_turn(agent, &turn).await?;
                 turn
             }
         };
         report.account += turn.account;
         let tries = report.account.steps;
-        let text = match turn.messages.first() {
+        let said = turn.messages.into_iter().find(|message| matches!(message, Message::Assistant { .. }));
+        let text = match &said {
             Some(Message::Assistant { content, .. }) => content.clone().unwrap_or_default(),
             _ => String::new(),
         };
@@ -179,11 +184,11 @@ async fn converse(
             // It would say so again.
             return Err(RunError::NoQuestions { tries, problem: declined_with(Some(&text)) });
         }
-        messages.extend(turn.messages);
+        messages.extend(said);
         let (questions, problems) = read_reply(&text, template, &schema, count);
         if !problems.is_empty() && tries <= MAX_RETRIES {
             let content = prompt::render("questioner/again.md", context! { problems, count });
-            messages.push(Message::User { content });
+            told = Some(Message::User { content });
         } else if questions.is_empty() {
             return Err(RunError::NoQuestions { tries, problem: problems.join("; ") });
         } else {

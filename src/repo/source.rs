@@ -33,12 +33,6 @@ impl Source {
         let Ok(mut url) = Url::parse(text) else {
             return refuse("the repository's address is not a URL; it looks like https://host/owner/name");
         };
-        if !url.username().is_empty() || url.password().is_some() {
-            // Its text must not be repeated: it may hold a secret.
-            return refuse(
-                "the repository's address holds a user name or password; leave them out and give the token in GITHUB_TOKEN",
-            );
-        }
         match url.scheme() {
             "https" => {}
             "http" if is_loopback(&url) => {}
@@ -54,6 +48,12 @@ impl Source {
                     shown(scheme)
                 ));
             }
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            // Its text must not be repeated: it may hold a secret.
+            return refuse(
+                "the repository's address holds a user name or password; leave them out and give the token in GITHUB_TOKEN",
+            );
         }
         if url.query().is_some() || url.fragment().is_some() {
             return refuse("the repository's address must end with its path, without '?' or '#'");

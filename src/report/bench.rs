@@ -165,6 +165,11 @@ impl RunFigures {
 }
 
 /// Why a run was not begun for want of money.
+/// Why a limit on money is refused.
+pub fn unpriced(model: &str) -> String {
+    format!("--max-usd cannot be kept, since the price of {model} is not known: set `[model.price]`")
+}
+
 pub const OVER_BUDGET: &str = "--max-usd is reached";
 
 /// A run begins.

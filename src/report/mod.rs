@@ -26,7 +26,7 @@ pub use bench::{
     ArmFigures, BenchFigures, CitationFigures, InstanceFigures, MeanTokens, OVER_BUDGET, QuestionFigures,
     RunFigures, Spread, StageFigures, Transitions, bench_begins, bench_over_budget, bench_table, left_out,
     run_broken_off, run_elsewhere, run_ended, run_judged, run_marked_elsewhere, run_not_started, run_scored,
-    run_started, run_unjudged, run_unmarked, run_unscored,
+    run_started, run_unjudged, run_unmarked, run_unscored, unpriced,
 };
 pub use comment::{CommentInput, comment};
 pub use pull_request::{PullRequestInput, pull_request};

@@ -28,6 +28,8 @@ pub struct Left<'a> {
     pub can_go_on: bool,
     /// The settings file that was named by `--config`.
     pub config: Option<&'a Path>,
+    /// US dollars that were named by `--max-usd`.
+    pub max_usd: Option<f64>,
 }
 
 /// The end of a run: what came of it, where it lies, what to do next.
@@ -82,7 +84,7 @@ fn patched(patch: &PatchSummary) -> String {
 
 fn files(run: &RunSummary, left: Left<'_>) -> String {
     let all = [
-        ("comment.md", "what was asked of the repository and found, for the issue"),
+        ("comment.md", "what was asked of the repository and found, as a comment"),
         ("knowledge.json", "the same for programs, quotes and all"),
         ("pull-request.md", "title and text of the pull request, or why there is none"),
         ("patch.diff", "the patch"),
@@ -98,7 +100,7 @@ fn files(run: &RunSummary, left: Left<'_>) -> String {
 }
 
 fn next(run: &RunSummary, left: Left<'_>) -> Option<String> {
-    let Left { folder, can_go_on, config, .. } = left;
+    let Left { folder, can_go_on, config, max_usd, .. } = left;
     let patch = shell_word(&shown_path(&folder.join("patch.diff")));
     match run.outcome {
         Outcome::Patch if run.repo.contains("://") => {
@@ -108,10 +110,11 @@ fn next(run: &RunSummary, left: Left<'_>) -> Option<String> {
             Some(format!("To apply it:\n  git -C {} apply {patch}", shell_word(&shown::text(&run.repo))))
         }
         Outcome::Failed | Outcome::Cancelled if can_go_on => Some(format!(
-            "To go on from where it stopped (what is finished is not paid again):\n  acquire {} --resume {}{}",
+            "To go on from where it stopped (what is finished is not paid again):\n  acquire {} --resume {}{}{}",
             if is_asked(run) { "ask" } else { "solve" },
             shell_word(&shown_path(folder)),
-            config.map(|file| format!(" --config {}", shell_word(&shown_path(file)))).unwrap_or_default()
+            config.map(|file| format!(" --config {}", shell_word(&shown_path(file)))).unwrap_or_default(),
+            max_usd.map(|most| format!(" --max-usd {most}")).unwrap_or_default()
         )),
         _ => None,
     }
@@ -186,6 +189,7 @@ fn tried(trial: &CommandOutcome) -> String {
     };
     let output = [trial.head.as_slice(), trial.tail.as_slice()].map(String::from_utf8_lossy).concat();
     let counted = output.lines().filter_map(|line| line.strip_prefix("test result: "));
+    let counted = counted.filter(|line| !line.contains(" 0 passed; 0 failed;"));
     let counted: Vec<String> = counted.map(|line| format!("\n        {}", shown::text(line))).collect();
     format!("{end}{}", counted.concat())
 }

@@ -355,7 +355,7 @@ async fn ask(model: &dyn ChatModel, host: &Host) -> (State, String) {
         (true, _) => (
             State::Failed,
             format!(
-                "{said}, but in words: it did not call the tool that it was told to call. Agents work by calling tools; take a model that can"
+                "{said}, but in words: it did not call the tool that it was told to call. Agents work by calling tools: set `tools = \"text\"` under `[model]`, or take a model that can"
             ),
         ),
     }

@@ -57,7 +57,7 @@ pub use inputs::{
 };
 pub use open_account::has_open_account;
 pub use results::Solved;
-pub use settings::model_settings;
+pub use settings::{model_settings, unpriced_model};
 pub use start_error::StartError;
 pub use trial::{Trial, try_out};
 

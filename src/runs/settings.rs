@@ -40,6 +40,13 @@ impl RoleModels {
     }
 }
 
+/// A model of whose price nobody knows; no limit on money holds where there is one.
+pub fn unpriced_model(settings: &Settings, environment: &Environment) -> Result<Option<String>, ConfigError> {
+    let RoleModels { questioner, answerer, resolver } = RoleModels::of(settings, environment)?;
+    let is_unpriced = |model: &RoleModel| model.price.or_else(|| model::list_price(&model.name)).is_none();
+    Ok([questioner, answerer, resolver].into_iter().find(is_unpriced).map(|model| model.name))
+}
+
 pub fn method_settings(settings: &Settings, models: &RoleModels, questions: usize) -> context::Settings {
     let limits = &settings.limits;
     context::Settings {

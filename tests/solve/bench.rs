@@ -171,12 +171,18 @@ async fn a_patch_that_the_scorer_refuses_and_a_run_without_one_are_not_resolved(
     for (scorer, why) in [
         ("false {patch}", "the scorer failed: exit status: 1"),
         ("echo {patch}", "must be an object with `resolved`"),
-        ("/no/such/scorer {patch}", "the scorer cannot be started"),
+        ("/etc/passwd {patch}", "the scorer `/etc/passwd` cannot be started"),
     ] {
         let ended = bench.run(&model, &["--knowledge", "none", "--scorer", scorer]).await;
         assert!(ended.assert_code(0).told.contains(why), "{}", ended.told);
         let row = ended.printed.lines().find(|line| line.starts_with("| resolved ")).unwrap();
         assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["|", "resolved", "|", "–", "|"]);
+    }
+    for scorer in ["/no/such/scorer", "no-such-scorer"] {
+        let given = format!("{scorer} {{patch}}");
+        let ended = bench.run(&model, &["--knowledge", "none", "--scorer", &given]).await;
+        let told = &ended.assert_code(2).told;
+        assert!(told.contains(&format!("--scorer: there is no program `{scorer}`")), "{told}");
     }
     let ended = bench
         .run(

@@ -189,6 +189,11 @@ async fn s_09_money_can_be_limited_for_one_run_and_for_its_rest() {
     command.env("ACQUIRE_MODEL__MAX_TOKENS", "200").args(["--sandbox", "namespaces"]);
     let ended = project.end(&mut command).await;
     ended.assert_code(1);
+    assert!(
+        ended.told.contains("/out --max-usd 0.01\n"),
+        "the limit is part of what goes on: {}",
+        ended.told
+    );
     assert_eq!((&project.run_json()["error"]["class"], model.requests().len()), (&json!("over_budget"), 0));
     assert_snapshot!(ended.line("Failed"), @"Failed (over_budget): the budget ended before the first question: the run's limit is reached. Raise `[limits.run] usd`, or `--max-usd`");
     let mut command = priced(project.resume(&model), "1");
@@ -199,4 +204,18 @@ async fn s_09_money_can_be_limited_for_one_run_and_for_its_rest() {
     let mut command = priced(project.resume(&model), "1");
     project.end(&mut command).await.assert_code(0);
     assert_eq!(project.run_json()["outcome"], "patch");
+}
+
+#[tokio::test]
+async fn s_09_a_limit_on_money_that_cannot_be_kept_is_refused() {
+    let (project, model) = (Project::new(), Model::start(script()).await);
+    for command in [&mut project.acquire(&model), &mut project.resume(&model)] {
+        let ended = project.end(command.args(["--max-usd", "1"])).await;
+        let told = &ended.assert_code(2).told;
+        assert!(
+            told.contains("--max-usd cannot be kept, since the price of scripted is not known"),
+            "{told}"
+        );
+    }
+    assert!(model.requests().is_empty() && !project.path("out").exists());
 }

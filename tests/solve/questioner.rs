@@ -85,6 +85,11 @@ async fn an_invalid_reply_is_returned_with_what_is_wrong() {
     ");
     assert_eq!(texts(&project), [Q1, Q2]);
     assert_eq!(project.run_json()["stages"][1]["agents"][0]["steps"], 2);
+    // What it was told stands in its trajectory too.
+    let turns = project.read("trajectories/questioner.jsonl");
+    let second: Value = serde_json::from_str(turns.lines().nth(2).unwrap()).unwrap();
+    assert_eq!(second["messages"][0]["content"].as_str().unwrap(), complaint(&model));
+    assert_eq!(second["messages"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ pub(super) struct RawAsk {
     /// A question; `-` alone reads them from standard input, one a line
     #[arg(value_name = "QUESTION", conflicts_with_all = ["questions_file", "resume"])]
     questions: Vec<String>,
-    /// Questions in a file, one a line; `-` is standard input
+    /// Questions in a file, one a line, each as it stands; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     questions_file: Option<PathBuf>,
     /// The repository: a folder on this machine (uncommitted changes are not seen), or an https or file URL

@@ -40,7 +40,7 @@ fn without(what: &str, runs: &[String]) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    (!runs.is_empty()).then(|| format!("{what}: {named}{more}. The same command tries it again."))
+    (!runs.is_empty()).then(|| format!("{what}: {named}{more}. The same command tries again."))
 }
 
 fn arms(figures: &BenchFigures) -> String {
@@ -64,8 +64,8 @@ fn arms(figures: &BenchFigures) -> String {
             stages.push(&stage.name);
         }
     }
-    // The sum comes last, whichever arm has which stages.
-    stages.sort_by_key(|name| *name == "total");
+    // In the method's order, whichever arm has which stages.
+    stages.sort_by_key(|name| ["resolve", "total"].iter().position(|last| last == name));
     for name in stages {
         rows.push(row(&format!("{name}: time, money"), arms, |arm| {
             let stage = arm.stages.iter().find(|stage| stage.name == name);

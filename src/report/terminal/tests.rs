@@ -67,7 +67,11 @@ const PATCH: [&str; 5] = ["knowledge.json", "comment.md", "pull-request.md", "pa
 
 /// The end of a run without knowledge; one that failed could go on.
 fn end(run: &RunSummary, folder: &Path, files: &[&'static str]) -> String {
-    ending(run, None, Left { folder, files, priced: true, can_go_on: run.error.is_some(), config: None })
+    ending(
+        run,
+        None,
+        Left { folder, files, priced: true, can_go_on: run.error.is_some(), config: None, max_usd: None },
+    )
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn a_patch_comes_with_the_way_to_apply_it() {
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md       what was asked of the repository and found, for the issue
+      comment.md       what was asked of the repository and found, as a comment
       knowledge.json   the same for programs, quotes and all
       pull-request.md  title and text of the pull request, or why there is none
       patch.diff       the patch
@@ -102,7 +106,7 @@ fn runs_without_a_patch_say_what_there_is() {
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md       what was asked of the repository and found, for the issue
+      comment.md       what was asked of the repository and found, as a comment
       knowledge.json   the same for programs, quotes and all
       pull-request.md  title and text of the pull request, or why there is none
       run.json         what ran, what it cost, how it ended
@@ -111,14 +115,21 @@ fn runs_without_a_patch_say_what_there_is() {
     let mut knowledge = RunSummary { outcome: Outcome::KnowledgeOnly, ..no_patch };
     knowledge.stages.pop();
     knowledge.total.usd = Money::ZERO;
-    let left = Left { folder: folder(), files: &KNOWLEDGE, priced: false, can_go_on: false, config: None };
+    let left = Left {
+        folder: folder(),
+        files: &KNOWLEDGE,
+        priced: false,
+        can_go_on: false,
+        config: None,
+        max_usd: None,
+    };
     insta::assert_snapshot!(ending(&knowledge, None, left), @"
     Knowledge; no patch was asked for.
 
     Spent: price unknown, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md      what was asked of the repository and found, for the issue
+      comment.md      what was asked of the repository and found, as a comment
       knowledge.json  the same for programs, quotes and all
       run.json        what ran, what it cost, how it ended
       trajectories/   what each agent did, turn by turn
@@ -127,7 +138,14 @@ fn runs_without_a_patch_say_what_there_is() {
 
 #[test]
 fn a_part_of_the_price_is_not_shown_as_the_whole() {
-    let left = Left { folder: folder(), files: &PATCH, priced: false, can_go_on: false, config: None };
+    let left = Left {
+        folder: folder(),
+        files: &PATCH,
+        priced: false,
+        can_go_on: false,
+        config: None,
+        max_usd: None,
+    };
     let shown = ending(&run(), None, left);
     assert!(shown.contains("Spent: at least $0.024 (a price is unknown), 3 min 12 s"), "{shown}");
 }
@@ -141,7 +159,7 @@ fn a_failure_says_what_to_do_and_how_to_go_on() {
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md      what was asked of the repository and found, for the issue
+      comment.md      what was asked of the repository and found, as a comment
       knowledge.json  the same for programs, quotes and all
       run.json        what ran, what it cost, how it ended
       trajectories/   what each agent did, turn by turn
@@ -166,7 +184,8 @@ fn files_are_told_as_they_were_written() {
 #[test]
 fn going_on_is_offered_where_it_can_help() {
     let shown = |run: &RunSummary, can_go_on, config| {
-        let left = Left { folder: Path::new("/runs/1"), files: &[], priced: true, can_go_on, config };
+        let left =
+            Left { folder: Path::new("/runs/1"), files: &[], priced: true, can_go_on, config, max_usd: None };
         ending(run, None, left)
     };
     let offers = |run: &RunSummary, can_go_on| shown(run, can_go_on, None).contains("--resume");
@@ -204,7 +223,14 @@ fn the_demo_shows_comment_patch_and_tests() {
     let recording = r#"{"recorded_with":"gpt-5-mini","at":"2026-11-30T15:33:44Z"}"#;
     let input = DemoInput {
         knowledge: None,
-        left: Left { folder: folder(), files: &PATCH, priced: true, can_go_on: false, config: None },
+        left: Left {
+            folder: folder(),
+            files: &PATCH,
+            priced: true,
+            can_go_on: false,
+            config: None,
+            max_usd: None,
+        },
         summary: &run(),
         recorded: recorded_with(recording),
         comment: Some("### Comment\n"),
@@ -239,7 +265,7 @@ fn the_demo_shows_comment_patch_and_tests() {
     Spent: $0.024, 3 min 12 s, 184,210 tokens in (161,000 cached), 6,103 out.
 
     Files in /home/me/.acquire/runs/20261130-153344-a1b2c3:
-      comment.md       what was asked of the repository and found, for the issue
+      comment.md       what was asked of the repository and found, as a comment
       knowledge.json   the same for programs, quotes and all
       pull-request.md  title and text of the pull request, or why there is none
       patch.diff       the patch

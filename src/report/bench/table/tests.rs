@@ -82,7 +82,7 @@ fn the_table_sets_arms_side_by_side_and_shows_what_is_unknown() {
 
     1 of 6 runs have no result yet. The same command goes on with what is not finished; with `--again failed` also with what failed.
 
-    No score yet: qa-2/a-2. The same command tries it again.
+    No score yet: qa-2/a-2. The same command tries again.
 
     - Steps, tokens, time and money of a stage are means over finished runs; time is wall clock.
     - resolved: what the scorer said; a run without a patch is not resolved. – is not known: no scorer, or no price.
@@ -100,7 +100,7 @@ fn the_table_sets_arms_side_by_side_and_shows_what_is_unknown() {
 #[test]
 fn of_many_runs_without_a_mark_some_are_named_and_all_are_counted() {
     let runs: Vec<String> = (1..=12).map(|number| format!("none/a-{number}")).collect();
-    insta::assert_snapshot!(without("No score yet", &runs).unwrap(), @"No score yet: none/a-1, none/a-2, none/a-3, none/a-4, none/a-5, none/a-6, none/a-7, none/a-8, none/a-9, none/a-10 and 2 more. The same command tries it again.");
+    insta::assert_snapshot!(without("No score yet", &runs).unwrap(), @"No score yet: none/a-1, none/a-2, none/a-3, none/a-4, none/a-5, none/a-6, none/a-7, none/a-8, none/a-9, none/a-10 and 2 more. The same command tries again.");
     assert_eq!(without("No score yet", &[]), None);
 }
 
