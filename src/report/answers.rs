@@ -138,7 +138,7 @@ mod tests {
           Nothing looks at what follows the name. *(not cited)*
 
         [1] ✓ src/units.rs:36-40 · take_unit
-        [2] ↪ src/units.rs:25-26 · at other lines than the answer gave
+        [2] ↪ src/units.rs:25-26 · at other lines than were given
         [3] ✓ src/parse.rs:30-38 · take_number
 
         ━━ 2. Which names of units does `format` write, and what promises that `parse` reads them?

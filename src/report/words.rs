@@ -29,7 +29,7 @@ pub fn check_mark(check: Check) -> &'static str {
 pub fn check_remark(check: Check) -> Option<&'static str> {
     match check {
         Check::Verified => None,
-        Check::Moved => Some("at other lines than the answer gave"),
+        Check::Moved => Some("at other lines than were given"),
         Check::Unverified => Some("not found there"),
     }
 }

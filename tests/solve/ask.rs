@@ -72,7 +72,7 @@ async fn answers_are_printed_with_what_their_citations_are_worth() {
 
       `Store.save` writes the file [1].
 
-    [1] ↪ store.py:14 · at other lines than the answer gave
+    [1] ↪ store.py:14 · at other lines than were given
 
     Not found:
       - Whether others write it: looked with grep, found nothing.

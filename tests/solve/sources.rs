@@ -94,7 +94,7 @@ async fn a_proposal_is_checked_as_an_answer_is_and_reaches_the_resolver() {
 
     Give the price a default there. *(not cited)*
 
-    [1] ↪ `store.py:L18` · *at other lines than the answer gave*
+    [1] ↪ `store.py:L18` · *at other lines than were given*
 
     <details>
     <summary>Quoted lines</summary>

@@ -79,6 +79,7 @@ In the output folder:
   ARM/INSTANCE.score.log        what it said on stderr, the last MiB
   ARM/INSTANCE.judge.json       what the judge thinks of its questions
   ARM/predictions.jsonl         patches in SWE-bench's form
+  bench.json, issues/           what was asked, so that no other bench mixes in
 
 Exit codes:
   0 every run came to a result   1 some did not
