@@ -135,7 +135,9 @@ impl Row {
 }
 
 fn is_version(text: &str) -> bool {
-    text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+    text.len() <= 64
+        && !matches!(text, "." | "..")
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
 /// Reads the file: one JSON object a line, or an array of them.

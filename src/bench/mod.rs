@@ -159,10 +159,11 @@ impl Ended {
 /// Runs what is left to run, and makes the table of all.
 pub async fn solve(bench: Bench, around: Surroundings) -> Result<Ended, BenchError> {
     let all = instances::read(&bench.data)?;
+    let redact = runs::redactor(runs::scanner(&around.settings, &around.environment));
     let asked = Asked {
         data_sha256: instances::digest(&all),
-        repo: bench.repo.text().to_owned(),
-        image: bench.image.as_ref().map(|image| image.text().to_owned()),
+        repo: redact(bench.repo.text()),
+        image: bench.image.as_ref().map(|image| redact(image.text())),
     };
     let instances = instances::select(&bench.data, all, &bench.only)?;
     check_money(&bench, &around)?;

@@ -29,9 +29,11 @@ impl Purse {
     #[must_use]
     pub fn reserve(&mut self, run: usize) -> bool {
         let others: Money = self.taken.iter().filter(|(one, _)| **one != run).map(|(_, money)| *money).sum();
-        let fits = self.limit.is_none_or(|limit| others + self.cap <= limit);
+        // Its cap may have been higher when it cost what it has.
+        let most = self.taken.get(&run).copied().unwrap_or_default().max(self.cap);
+        let fits = self.limit.is_none_or(|limit| others + most <= limit);
         if fits {
-            self.taken.insert(run, self.cap);
+            self.taken.insert(run, most);
         }
         fits
     }
@@ -60,6 +62,13 @@ mod tests {
         purse.settle(1, usd(1.9));
         purse.settle(2, usd(1.9));
         assert!(!purse.reserve(3));
+    }
+
+    #[test]
+    fn s_09_what_a_run_has_cost_counts_where_the_cap_is_lower_by_now() {
+        let mut purse = Purse::new(Some(usd(3.6)), usd(0.6));
+        purse.settle(0, usd(8.0));
+        assert!((0..6).all(|run| !purse.reserve(run)), "more than the limit is spent");
     }
 
     #[test]

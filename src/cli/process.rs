@@ -16,6 +16,8 @@ use super::output::tell;
 /// Exit code of a cancelled run, as shells give it for Ctrl-C.
 pub const CANCELLED: u8 = 130;
 
+/// Signals that come this soon after the first are the same wish.
+const ONE_SIGNAL: Duration = Duration::from_millis(300);
 /// How long a cancelled command may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -89,6 +91,11 @@ pub fn cancel_on_signals() -> anyhow::Result<CancellationToken> {
         }
         tell("acquire: stopping; once more ends at once");
         token.cancel();
+        // Who signals a program and then its process group, as `timeout` does, means it once.
+        tokio::time::sleep(ONE_SIGNAL).await;
+        let _ =
+            tokio::time::timeout(Duration::ZERO, async { tokio::join!(interrupt.recv(), terminate.recv()) })
+                .await;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}

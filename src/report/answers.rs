@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Signs that only this program gives, and those that look like them.
-const SIGNS: [char; 9] = ['✓', '✔', '✅', '☑', '🗸', '↪', '⤷', '⚠', '━'];
+const SIGNS: [char; 11] = ['✓', '✔', '✅', '☑', '🗸', '🗹', '⍻', '↪', '⤷', '⚠', '━'];
 /// Longest path or symbol that is shown, in characters.
 const MAX_NAME_CHARS: usize = 200;
 

@@ -189,6 +189,8 @@ impl<'a> Look<'a> {
             }
             Event::End(TagEnd::Image) => self.images -= 1,
             Event::End(TagEnd::CodeBlock) => self.in_verbatim = false,
+            // GitHub draws it as a box that somebody has ticked.
+            Event::TaskListMarker(_) => self.edits.insert(range.start, "\\"),
             Event::Html(_) => self.escape_html(range),
             Event::InlineHtml(tag) if !(is_line_break(&tag) && self.stands_in_line(&range)) => {
                 self.escape_html(range);
@@ -211,6 +213,12 @@ impl<'a> Look<'a> {
             Tag::Heading { .. } => self.lower_heading(range),
             // It would stand at the end of the comment, far from its text.
             Tag::FootnoteDefinition(_) => self.edits.insert(range.start, "\\"),
+            // GitHub makes an alert box of it, with a heading of its own.
+            Tag::BlockQuote(Some(_)) => {
+                if let Some(at) = self.text[range.clone()].find("[!") {
+                    self.edits.insert(range.start + at, "\\");
+                }
+            }
             Tag::Image { .. } => {
                 self.images += 1;
                 if self.images == 1 {

@@ -61,6 +61,19 @@ fn s_34_links_lead_into_the_repository_or_become_text() {
 }
 
 #[test]
+fn s_34_nothing_looks_like_a_check_of_ours() {
+    insta::assert_snapshot!(shown("- [x] `src/a.py:L1` verified\n- [ ] b"), @r"
+    - \[x] `src/a.py:L1` verified
+    - \[ ] b
+    ");
+    insta::assert_snapshot!(shown("> [!IMPORTANT]\n> all verified"), @r"
+    > \[!IMPORTANT]
+    > all verified
+    ");
+    insta::assert_snapshot!(shown("[1] \u{1F5F8} a.rs \u{1F5F9} \u{237B}"), @"[1] `🗸` a.rs `🗹` `⍻`");
+}
+
+#[test]
 fn s_34_images_html_and_headings_are_tamed() {
     insta::assert_snapshot!(shown("![a `b` @c](https://e.org/x.png) ![](y) [![z](q)](https://e.org)"), @"(image `a b @c` left out) (image left out) (image `z` left out) (`https://e.org`)");
     insta::assert_snapshot!(shown("a<br>b <img src=x> <!-- hidden @octocat --> </details>"), @"a<br>b &lt;img src=x> &lt;!-- hidden `@octocat` --> &lt;/details>");

@@ -13,7 +13,7 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
         | (?: [\w.-]+ (?: / [\w.-]+ )? )? \# [0-9] \w*      # an issue, perhaps of another repository
         | (?-u:\b) gh- [0-9]+
         | (?-u:\B) : [a-z0-9_+-]* [a-z] [a-z0-9_+-]* :       # an emoji by its name, of a sign too
-        | [\u{2713}\u{2714}\u{2705}\u{2611}\u{21AA}]           # a sign that only this program gives, or one like it";
+        | [\u{2713}\u{2714}\u{2705}\u{2611}\u{1F5F8}\u{1F5F9}\u{237B}\u{21AA}\u{2937}]   # a sign that only this program gives, or one like it";
     Regex::new(token).expect("the pattern is constant and a test uses it")
 });
 
@@ -57,7 +57,9 @@ pub fn ambiguous(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
             "`" => "&#96;",
             "$" => r"\$",
             "<" if next.is_some_and(|c| c.is_ascii_alphabetic() || "/!?".contains(c)) => "&lt;",
-            "[" if next == Some('^') => r"\[",
+            // The beginning of a footnote, of an alert box, of a box that is ticked.
+            "[" if matches!(next, Some('^' | '!')) => r"\[",
+            "[" if ["[x]", "[X]", "[ ]"].iter().any(|ticked| text[at..].starts_with(ticked)) => r"\[",
             "(" if text[..at].ends_with(']') => r"\(",
             ":" if text[..at].ends_with(']') => r"\:",
             _ => return None,
