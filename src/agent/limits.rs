@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     domain::{Money, Price, Tokens},
-    method::ports::{ChatReply, Finish, Left, OverBudget},
+    method::ports::{Left, OverBudget},
 };
 
 /// Characters of a model's words that are told where it declines.
@@ -116,14 +116,8 @@ impl Reached {
     }
 }
 
-/// What a model said that declines to go on, for people; `None` where it does not. It would say so again.
-pub(super) fn declined(reply: &ChatReply) -> Option<String> {
-    let has_declined = reply.finish == Finish::Declined && reply.calls.is_empty();
-    has_declined.then(|| declined_with(reply.text.as_deref()))
-}
-
-/// The same of a reply's text.
-pub fn declined_with(text: Option<&str>) -> String {
+/// What a model said that declines to go on, for people. It would say so again.
+pub fn declined(text: Option<&str>) -> String {
     let words = text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let words: String = words.chars().take(MAX_DECLINED_CHARS).collect();
     match words.as_str() {

@@ -25,7 +25,7 @@ mod tests_run;
 pub mod workbench;
 
 pub use cut::stage as cut_stage;
-pub use limits::{Exit, Limits, declined_with};
+pub use limits::{Exit, Limits, declined};
 pub(crate) use paid::{Unpaid, paid};
 pub use run::{Agent, AgentError, Finished, Services, Stop};
 

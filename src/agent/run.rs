@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     domain::{Account, AgentName, Tokens},
     method::ports::{
-        Access, Budget, ChatModel, ChatReply, ChatRequest, Clock, Event, Message, ModelError, Opening,
-        Progress, RunStore, StoreError, Tool, ToolError, Turn,
+        Access, Budget, ChatModel, ChatReply, ChatRequest, Clock, Event, Finish, Message, ModelError,
+        Opening, Progress, RunStore, StoreError, Tool, ToolError, Turn,
     },
 };
 
@@ -201,8 +201,8 @@ impl Agent {
             if let Some(cut) = cut {
                 return cut;
             }
-            if let Some(words) = declined(&reply) {
-                talk.note([words]);
+            if reply.finish == Finish::Declined && reply.calls.is_empty() {
+                talk.note([declined(reply.text.as_deref())]);
                 self.bench.turn_stored(talk.last).await?;
                 return self.stop(talk, Ok(Exit::Failed)).await;
             }

@@ -166,6 +166,8 @@ fn citations<'a>(all: impl Iterator<Item = &'a Knowledge>) -> CitationFigures {
 fn questions(judged: &[&Judgement]) -> Option<QuestionFigures> {
     let marks: Vec<&Marks> = judged.iter().flat_map(|judgement| &judgement.questions).collect();
     let mean_of = |mark: fn(&Marks) -> u8| mean(marks.iter().map(|one| f64::from(mark(one))));
+    let coverage: Vec<f64> =
+        judged.iter().filter_map(|judgement| judgement.coverage).map(f64::from).collect();
     (!marks.is_empty()).then(|| QuestionFigures {
         judged_runs: judged.len(),
         judged_questions: marks.len(),
@@ -174,7 +176,7 @@ fn questions(judged: &[&Judgement]) -> Option<QuestionFigures> {
         diagnostic_utility: mean_of(|one| one.diagnostic_utility),
         reasoning_depth: mean_of(|one| one.reasoning_depth),
         clarity: mean_of(|one| one.clarity),
-        coverage: mean(judged.iter().map(|judgement| f64::from(judgement.coverage))),
+        coverage: mean(coverage.into_iter()),
         judge_usd: sum(judged.iter().map(|judgement| judgement.usd.map(Money::usd))),
     })
 }

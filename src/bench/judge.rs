@@ -45,16 +45,18 @@ pub struct Marks {
     pub clarity: u8,
 }
 
-/// All marks of a run. Stored beside it, for as long as issue, questions and model are the same.
+/// The marks of a run, all or those that there are so far. Stored beside it, for as long as issue, questions and model
+/// are the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     pub asked_sha256: String,
     /// The judge, as the settings name it.
     pub model: String,
-    /// In the order asked.
+    /// In the order asked; fewer than there are questions where a reply could not be used.
     pub questions: Vec<Marks>,
-    /// How much of what a repair must know the questions ask for together (Table III), from 1 to 10.
-    pub coverage: u8,
+    /// How much of what a repair must know the questions ask for together (Table III), from 1 to 10. Judged last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<u8>,
     /// What judging cost, replies that were of no use included; absent where the price is not known.
     pub usd: Option<Money>,
     pub tokens: Tokens,
@@ -137,8 +139,22 @@ impl Judge {
         self.model.name()
     }
 
-    /// Judges the questions of a run: one call for each, and one for all of them. `random` names the fences
-    /// around text from outside (S-06).
+    /// Nothing judged yet.
+    pub fn begin(&self, instance: &Instance, questions: &[Question]) -> Judgement {
+        Judgement {
+            asked_sha256: digest(instance, questions),
+            model: self.name().to_owned(),
+            questions: Vec::new(),
+            coverage: None,
+            usd: self.model.price().map(|_| Money::ZERO),
+            tokens: Tokens::default(),
+            seconds: 0.0,
+        }
+    }
+
+    /// Judges what `done` has not judged of a run's questions: one call for each, and one for all of them. Where it
+    /// fails, `done` holds what was judged, and what that cost. `random` names the fences around text from outside
+    /// (S-06).
     pub async fn judge(
         &self,
         instance: &Instance,
@@ -146,40 +162,52 @@ impl Judge {
         random: [u8; 16],
         clock: &dyn Clock,
         cancel: &CancellationToken,
-    ) -> Result<Judgement, Unjudged> {
+        done: &mut Judgement,
+    ) -> Result<(), Unjudged> {
+        let started = clock.monotonic();
+        let judged = self.judge_rest(instance, questions, random, cancel, done).await;
+        done.seconds += (clock.monotonic() - started).as_secs_f64();
+        judged
+    }
+
+    async fn judge_rest(
+        &self,
+        instance: &Instance,
+        questions: &[Question],
+        random: [u8; 16],
+        cancel: &CancellationToken,
+        done: &mut Judgement,
+    ) -> Result<(), Unjudged> {
         let limits = IntakeLimits::default();
         let issue = issue_from_file(instance.problem_statement.as_bytes(), &limits)?;
         let AdmittedIssue { title, body, .. } = admit_issue(&issue, &limits)?;
         let fence = FenceId::new(random);
         let issue = fence.fence("issue", &format!("Title: {title}\n\n{body}"));
         let issue = &prompt::render("shared/issue.md", context! { issue });
-        let (started, mut tokens) = (clock.monotonic(), Tokens::default());
-        let mut marks = Vec::new();
-        for question in questions {
+        for question in &questions[done.questions.len().min(questions.len())..] {
             let schema = shown_schema::<QuestionReply>();
             let question = fence.fence("question", &question.text);
             let text = prompt::render("bench/judge_question.md", context! { issue, question, schema });
-            let reply: QuestionReply = self.ask(text, &fence, &mut tokens, cancel).await?;
+            let reply: QuestionReply = self.ask(text, &fence, done, cancel).await?;
             let QuestionReply {
                 relevance, answerability, diagnostic_utility, reasoning_depth, clarity, ..
             } = reply;
-            marks.push(Marks { relevance, answerability, diagnostic_utility, reasoning_depth, clarity });
+            done.questions.push(Marks {
+                relevance,
+                answerability,
+                diagnostic_utility,
+                reasoning_depth,
+                clarity,
+            });
         }
         let listed = (1..).zip(questions).map(|(number, question)| format!("{number}. {}", question.text));
         let questions_text = fence.fence("questions", &listed.collect::<Vec<_>>().join("\n"));
         let schema = shown_schema::<SetReply>();
         let text =
             prompt::render("bench/judge_set.md", context! { issue, questions => questions_text, schema });
-        let SetReply { coverage, .. } = self.ask(text, &fence, &mut tokens, cancel).await?;
-        Ok(Judgement {
-            asked_sha256: digest(instance, questions),
-            model: self.name().to_owned(),
-            questions: marks,
-            coverage,
-            usd: self.model.price().map(|price| price.of(tokens)),
-            tokens,
-            seconds: (clock.monotonic() - started).as_secs_f64(),
-        })
+        let SetReply { coverage, .. } = self.ask(text, &fence, done, cancel).await?;
+        done.coverage = Some(coverage);
+        Ok(())
     }
 
     /// One judgement. A reply that does not fit is asked for once more.
@@ -187,7 +215,7 @@ impl Judge {
         &self,
         text: String,
         fence: &FenceId,
-        tokens: &mut Tokens,
+        paid: &mut Judgement,
         cancel: &CancellationToken,
     ) -> Result<T, Unjudged> {
         let mut request = ChatRequest {
@@ -206,7 +234,8 @@ impl Judge {
                 () = cancel.cancelled() => return Err(Unjudged::Cancelled),
                 reply = self.model.chat(&request) => reply?,
             };
-            *tokens += reply.tokens;
+            paid.tokens += reply.tokens;
+            paid.usd = paid.usd.zip(self.model.price()).map(|(usd, price)| usd + reply.cost(price));
             let ChatReply { text, .. } = reply;
             let text = text.unwrap_or_default();
             let problem = match read_reply(&text) {

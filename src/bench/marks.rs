@@ -102,19 +102,26 @@ impl Work {
             Err(why) => return unjudged(why),
         };
         let (clock, cancel) = (&*self.around.clock, &self.around.cancel);
-        let judgement = match judge.judge(instance, &questions, fence, clock, cancel).await {
-            Ok(judgement) => judgement,
-            Err(error) => return unjudged(error.to_string()),
-        };
+        let mut judgement = self.begun_judgement(number).unwrap_or_else(|| judge.begin(instance, &questions));
+        let judged = judge.judge(instance, &questions, fence, clock, cancel, &mut judgement).await;
+        // Also what is not all of it: it is paid.
         let file = self.folder.beside(arm, &instance.id, "judge.json");
         if let Err(error) = write_atomically(&file, &folder::json(&judgement)) {
+            return unjudged(error.to_string());
+        }
+        if let Err(error) = judged {
             return unjudged(error.to_string());
         }
         self.say(&report::run_judged(&name, questions.len()));
     }
 
-    /// The judgement of the questions as they are, by the model that is asked for; by any where none is.
+    /// The whole judgement of the questions as they are, by the model that is asked for; by any where none is.
     pub(super) fn stored_judgement(&self, number: usize) -> Option<Judgement> {
+        self.begun_judgement(number).filter(|judgement| judgement.coverage.is_some())
+    }
+
+    /// The same, whole or not.
+    fn begun_judgement(&self, number: usize) -> Option<Judgement> {
         let (arm, instance) = self.run(number);
         let file = self.folder.beside(arm, &instance.id, "judge.json");
         let judgement: Judgement = serde_json::from_slice(&folder::read(&file).ok()??).ok()?;

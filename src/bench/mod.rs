@@ -6,10 +6,11 @@
 //! - **What a bench knows of an answer never reaches a run**: of a file only the five fields of
 //!   [`instances::Instance`] are read, and the scorer sees a patch when its run has ended.
 //! - **Nothing is paid twice.** What is left to do is read from the folder; a second process, or a second start,
-//!   goes on where the first one stopped. A finished run is never run again, a scored patch never scored again, a judged question never judged again.
+//!   goes on where the first one stopped. A finished run is never run
+//!   again, a scored patch never scored again, a judged question never judged again.
 //! - **Money is reserved before a run starts** ([`purse`]), so that parallel runs cannot pass the limit together. A
 //!   bench with a limit has its folder to itself. Of a run whose cost nobody knows, all that it may cost stays reserved.
-//! - Nothing that the scorer started lives on when it has ended.
+//! - Nothing that the scorer started lives on when it has ended, but for what leaves its process group.
 //! - Arms of one instance are run one after the other, so that a bench that stops early has pairs to compare.
 
 mod arms;
@@ -176,7 +177,7 @@ pub async fn solve(bench: Bench, around: Surroundings) -> Result<Ended, BenchErr
         folder.prepare(*arm)?;
         predictions::write(&folder, *arm, &instances)?;
     }
-    let mut work = Work::new(bench, around, folder, instances, judge);
+    let mut work = Work::new(bench, around, folder, instances, judge, redact);
     work.run_all().await?;
     work.ending()
 }

@@ -52,8 +52,8 @@ impl Work {
         folder: BenchFolder,
         instances: Vec<Instance>,
         judge: Option<Judge>,
+        redact: Redactor,
     ) -> Self {
-        let redact = runs::redactor(runs::scanner(&around.settings, &around.environment));
         Self { bench, around, folder, judge, instances, redact, why: HashMap::new() }
     }
 

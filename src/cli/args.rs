@@ -184,7 +184,8 @@ struct RawSolve {
 
 impl RawSolve {
     fn with_meaning(self: Box<Self>) -> Result<Solve, Error> {
-        let raw = *self;
+        let mut raw = *self;
+        let replies = raw.run.replies();
         let repo = raw.repo.as_deref().map(Source::parse).transpose();
         let repo = repo.map_err(|error| usage(format!("--repo: {error}")))?;
         let issue = match (raw.issue_file, raw.issue) {
@@ -192,7 +193,7 @@ impl RawSolve {
             (None, Some(text)) => Some(issue_source("solve", &text)?),
             (None, None) => None,
         };
-        let folder = folder(raw.run.resume.clone(), raw.run.out.clone(), repo, issue, raw.base)?;
+        let folder = folder(raw.run.resume, raw.run.out, repo, issue, raw.base)?;
         let (knowledge, questions) = (raw.knowledge, raw.questions);
         let none = knowledge == KnowledgeKind::None && questions == Some(0);
         if questions.is_some() && !knowledge.has_questioner() && !none {
@@ -209,7 +210,7 @@ impl RawSolve {
             knowledge: if questions == Some(0) { KnowledgeKind::None } else { knowledge },
             questions,
             patch: !raw.no_patch,
-            replies: raw.run.replies(),
+            replies,
             image: raw.run.image,
             sandbox: raw.run.sandbox,
             max_usd: raw.run.max_usd,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::{Exit, declined_with, prompt},
+    agent::{Exit, declined, prompt},
     domain::{AgentName, Category, Question},
     method::{
         context::{AgentReport, RunContext, RunError},
@@ -182,7 +182,7 @@ async fn converse(
         };
         if turn.finish == Finish::Declined {
             // It would say so again.
-            return Err(RunError::NoQuestions { tries, problem: declined_with(Some(&text)) });
+            return Err(RunError::NoQuestions { tries, problem: declined(Some(&text)) });
         }
         messages.extend(said);
         let (questions, problems) = read_reply(&text, template, &schema, count);

@@ -13,11 +13,9 @@ use super::{
     comment::marked,
     missing_name,
     terminal::part,
-    words::{self, Checks, cut},
+    words::{self, Checks, SIGNS, cut},
 };
 
-/// Signs that only this program gives, and those that look like them.
-const SIGNS: [char; 11] = ['✓', '✔', '✅', '☑', '🗸', '🗹', '⍻', '↪', '⤷', '⚠', '━'];
 /// Longest path or symbol that is shown, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
@@ -81,7 +79,8 @@ fn one_line(text: &str) -> String {
 fn without_signs(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for char in text.chars() {
-        match SIGNS.contains(&char) {
+        // The last two begin lines of the host here.
+        match SIGNS.contains(char) || matches!(char, '⚠' | '━') {
             true => plain.extend(char.escape_unicode()),
             false => plain.push(char),
         }

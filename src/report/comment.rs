@@ -4,8 +4,6 @@ mod cited;
 mod evidence;
 mod pair;
 
-use std::borrow::Cow;
-
 use crate::{
     domain::{Account, AnswerStatus, Issue, Knowledge, RepoId, RunId},
     gate::shown::number,
@@ -158,7 +156,7 @@ fn foot(input: &CommentInput<'_>) -> Vec<Piece> {
         let mut lines: Vec<String> = notes
             .iter()
             .take(most)
-            .map(|note| format!("- {}", inert_line(&cut(&by_subject(note), chars), &Links::none())))
+            .map(|note| format!("- {}", inert_line(&cut(note, chars), &Links::none())))
             .collect();
         if notes.len() > most {
             lines.push(format!("- … and {} more in `run.json`", notes.len() - most));
@@ -168,15 +166,6 @@ fn foot(input: &CommentInput<'_>) -> Vec<Piece> {
         pieces.push(Piece::Close);
     }
     pieces
-}
-
-/// A note with the number of the question in the place of its agent's name, which no reader knows.
-fn by_subject(note: &str) -> Cow<'_, str> {
-    let about = note.strip_prefix("answerer-").and_then(|rest| rest.split_once(": "));
-    match about {
-        Some((number, text)) if number.parse::<u32>().is_ok() => format!("Question {number}: {text}").into(),
-        _ => note.into(),
-    }
 }
 
 /// Whether a note changes what a reader should believe. How the run was set up stands in `run.json`.

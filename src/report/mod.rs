@@ -31,7 +31,7 @@ pub use bench::{
 pub use comment::{CommentInput, comment};
 pub use pull_request::{PullRequestInput, pull_request};
 pub use terminal::{DemoInput, Left, demo, ending, recorded_with};
-pub use words::{counted, duration, money, tokens};
+pub use words::{counted, duration, money, note_about, tokens};
 
 use crate::domain::{Check, Citation, CommitId, RepoId, RepoPath};
 

@@ -16,6 +16,17 @@ pub fn category(category: Category) -> &'static str {
     }
 }
 
+/// A note about an agent, named by what readers know: the question that it answered.
+pub fn note_about(agent: &str, note: &str) -> String {
+    match agent.strip_prefix("answerer-") {
+        Some(number) => format!("question {number}: {note}"),
+        None => format!("{agent}: {note}"),
+    }
+}
+
+/// Signs that only this program gives, and those that look like them: in the words of others they are taken for text.
+pub const SIGNS: &str = "\u{2713}\u{2714}\u{2705}\u{2611}\u{1F5F8}\u{1F5F9}\u{237B}\u{21AA}\u{2937}";
+
 /// The sign that stands beside a citation.
 pub fn check_mark(check: Check) -> &'static str {
     match check {

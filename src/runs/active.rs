@@ -24,7 +24,11 @@ impl Drop for Alive {
 /// Marks a run as alive in `folder`. An error when another process runs it.
 pub fn register(folder: &Path, run: &RunId) -> io::Result<Alive> {
     fs::create_dir_all(folder)?;
-    LockFile::take(&folder.join(run.as_str()), PATIENCE).map(Alive)
+    let taken = LockFile::take(&folder.join(run.as_str()), PATIENCE);
+    taken.map(Alive).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(error.kind(), "another process is working on this run"),
+        _ => error,
+    })
 }
 
 /// All runs that are alive; `None` when that cannot be told.

@@ -38,8 +38,8 @@ use crate::{
         context::{Models, RunContext, RunError},
         knowledge::{AskedQuestions, Nothing, Proposal, QuestionsAndAnswers},
         ports::{
-            Answerer, Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceTree,
-            StoreError,
+            Answerer, Budget, Clock, Event, KnowledgeSource, Progress, Resolver, RunStore, SourceError,
+            SourceTree, StoreError,
         },
         question::Template,
         resolver::AgentResolver,
@@ -224,9 +224,12 @@ impl Begun {
         notes.extend(admitted.notices.clone());
         notes.extend((!admitted.removed.is_empty()).then(|| report::removed_from_issue(&admitted.removed)));
         notes.extend(asked::notices(&asked));
-        let prepared = self.prepare(&inputs, tree.clone(), folders, &services).await;
+        let prepared = match tree {
+            Ok(tree) => self.prepare(&inputs, tree.clone(), folders, &services).await.map(|it| (it, tree)),
+            Err(error) => Err(error.into()),
+        };
         let (report, sandbox, account) = match prepared {
-            Ok(Prepared { sandboxes, harvester, account, history, notes: of_sandboxes }) => {
+            Ok((Prepared { sandboxes, harvester, account, history, notes: of_sandboxes }, tree)) => {
                 notes.extend(of_sandboxes);
                 for text in &notes {
                     host.say(text);
@@ -275,16 +278,17 @@ impl Begun {
         Ok(ended)
     }
 
-    /// What the run works on: stored by an earlier process, or found out and stored now.
+    /// What the run works on: stored by an earlier process, or found out and stored now. The inner error is of a
+    /// stored run whose repository cannot be read any more.
     async fn inputs(
         &self,
         task: Task,
         folders: &Folders,
-    ) -> Result<(Inputs, Arc<dyn SourceTree>), StartError> {
+    ) -> Result<(Inputs, Result<Arc<dyn SourceTree>, SourceError>), StartError> {
         let (request, issue) = match task {
             Task::New { request, issue } => (request, issue),
             Task::Stored(inputs) => {
-                let tree = parts::at_commit(&inputs.request, &inputs.commit, &self.host, folders).await?;
+                let tree = parts::at_commit(&inputs.request, &inputs.commit, &self.host, folders).await;
                 return Ok((*inputs, tree));
             }
         };
@@ -310,7 +314,7 @@ impl Begun {
         };
         let value = serde_json::to_value(&inputs).map_err(|e| StartError::failed("run_state", e))?;
         self.folder.put_stage(INPUTS, &value).await?;
-        Ok((inputs, tree))
+        Ok((inputs, Ok(tree)))
     }
 
     /// Reads what agents and the harvest need of the repository, and opens the sandboxes.

@@ -151,7 +151,7 @@ pub fn finish(
     let mut notes = frame.notes;
     notes.extend(report.notes.iter().cloned());
     for agent in stages.iter().flat_map(|stage| &stage.agents) {
-        notes.extend(agent.notes.iter().map(|note| format!("{}: {note}", agent.name)));
+        notes.extend(agent.notes.iter().map(|note| report::note_about(&agent.name, note)));
     }
     let verdict = Verdict::of(&report);
     let summary = RunSummary {

@@ -1,6 +1,12 @@
 //! `acquire bench solve`: two arms of a small file, stopped, gone on with, scored and compared.
 
-use std::os::unix::fs::PermissionsExt;
+use std::{
+    os::unix::fs::PermissionsExt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -297,16 +303,18 @@ async fn s_09_a_bench_starts_no_run_that_it_might_not_afford() {
     assert!(ended.assert_code(2).told.contains("the price of scripted is not known"), "{}", ended.told);
 }
 
-/// A judge that marks all questions alike. Its first reply for a question cannot be used.
-async fn judge() -> wiremock::MockServer {
+/// A judge that marks all questions alike. Its first reply for a question cannot be used, and none for their set
+/// unless `is_usable`.
+async fn judge(is_usable: Arc<AtomicBool>) -> wiremock::MockServer {
     use wiremock::{Mock, MockServer, Request, ResponseTemplate, matchers::method};
     let server = MockServer::start().await;
-    let reply = |request: &Request| {
+    let reply = move |request: &Request| {
         let request: Value = serde_json::from_slice(&request.body).unwrap();
         assert_eq!((&request["model"], &request["temperature"]), (&json!("judge-1"), &json!(0.0)));
         let again = request["messages"].as_array().unwrap().len() > 1;
         let of_set = all_text(&request).contains("- coverage: ");
         let text = match (of_set, again) {
+            (true, _) if !is_usable.load(Ordering::Relaxed) => "no marks".to_owned(),
             (true, _) => json!({"reason": "r", "coverage": 6}).to_string(),
             (false, false) => "{\"reason\": \"r\", \"relevance\": 11}".to_owned(),
             (false, true) => {
@@ -332,7 +340,7 @@ async fn questions_are_judged_once_on_the_papers_six_dimensions() {
     bench.run(&model, &[]).await.assert_code(0);
     assert_eq!(bench.table()["arms"][1]["questions"], Value::Null);
 
-    let judge = judge().await;
+    let judge = judge(Arc::new(true.into())).await;
     let asked = model.requests().len();
     for _ in 0..2 {
         let mut command = bench.command(&model, &["--judge"]);
@@ -365,6 +373,28 @@ async fn questions_are_judged_once_on_the_papers_six_dimensions() {
         all_text(&told)
     );
     assert!(all_text(&told).contains("----- begin issue "), "s_06: what others wrote is fenced");
+}
+
+#[tokio::test]
+async fn what_a_judge_has_marked_is_kept_and_counted_where_the_rest_cannot_be_used() {
+    let bench = Bench::of(&["a-1"]);
+    let model = Model::start(script()).await;
+    let is_usable = Arc::new(AtomicBool::new(false));
+    let judge = judge(is_usable.clone()).await;
+    let judged = async || {
+        let mut command = bench.command(&model, &["--knowledge", "qa", "--judge"]);
+        command
+            .env("ACQUIRE_MODEL__JUDGE__NAME", "judge-1")
+            .env("ACQUIRE_MODEL__JUDGE__BASE_URL", format!("{}/v1", judge.uri()))
+            .env("ACQUIRE_MODEL__JUDGE__PRICE", PRICE);
+        bench.project.end(&mut command).await.assert_code(0);
+        (bench.table()["arms"][0]["questions"].clone(), judge.received_requests().await.unwrap().len())
+    };
+    assert_eq!(judged().await, (Value::Null, 6), "two tries for each question, and two for the set");
+    is_usable.store(true, Ordering::Relaxed);
+    let (marks, asked) = judged().await;
+    assert_eq!(asked, 7, "the questions are not judged again");
+    assert_eq!((&marks["coverage"], &marks["judge_usd"]), (&json!(6.0), &json!(0.0084)));
 }
 
 #[tokio::test]

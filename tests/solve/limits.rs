@@ -131,7 +131,7 @@ async fn s_09_a_limit_on_time_ends_what_is_under_way() {
     assert!(project.read("patch.partial.diff").ends_with("+more\n"));
     let notes = run["notes"].as_array().unwrap();
     for note in [
-        "answerer-2: its limit on time was reached; it submitted in its last call",
+        "question 2: its limit on time was reached; it submitted in its last call",
         "resolver: its limit on time was reached",
     ] {
         assert!(notes.contains(&json!(note)), "{notes:?}");

@@ -104,6 +104,13 @@ async fn s_09_of_a_killed_run_that_cannot_go_on_it_is_told_what_it_paid() {
     child.kill().await.unwrap();
     assert!(!project.path("out/run.json").exists());
 
+    let away = project.path("away");
+    std::fs::rename(project.path("repo"), &away).unwrap();
+    let ended = project.end(&mut priced(project.resume(&model))).await;
+    assert!(ended.assert_code(1).told.contains("repository_input"), "{}", ended.told);
+    assert_eq!(account(&project.run_json())["usd"], json!(6.0 * CALL), "without its repository too");
+    std::fs::rename(away, project.path("repo")).unwrap();
+
     break_sandboxes(&project);
     project.end(&mut priced(project.resume(&model))).await.assert_code(1);
     let run = project.run_json();

@@ -3,6 +3,10 @@
 
 use std::{fs, process::Stdio};
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tokio::process::Command;
 
 use crate::{
@@ -87,6 +91,23 @@ async fn ctrl_c_ends_a_run_that_nobody_listens_to() {
     interrupt(&child);
     assert_eq!(child.wait().await.unwrap().code(), Some(130));
     assert_eq!(project.run_json()["outcome"], "cancelled");
+}
+
+/// As `timeout` ends a program: it, and then its process group.
+#[tokio::test]
+async fn two_signals_at_once_are_one_wish() {
+    let mut slow = answers();
+    slow.answerers.insert(Q1.into(), vec![bash("sleep 300")]);
+    let (project, model) = (Project::new(), Model::start(slow).await);
+    let mut child = ask(&project, &model, &[Q1]).spawn().unwrap();
+    until_there(&project.path("out/trajectories/answerer-1.jsonl")).await;
+    let id = Pid::from_raw(child.id().unwrap().try_into().unwrap());
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGTERM] {
+        kill(id, signal).unwrap();
+    }
+    assert_eq!(child.wait().await.unwrap().code(), Some(130));
+    assert_eq!(project.run_json()["outcome"], "cancelled");
+    assert!(!project.path("out/account.open").exists());
 }
 
 #[tokio::test]

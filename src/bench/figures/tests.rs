@@ -115,7 +115,7 @@ fn marks_are_means_over_questions_and_coverage_over_runs() {
         asked_sha256: String::new(),
         model: "j".into(),
         questions: relevance.iter().copied().map(mark).collect(),
-        coverage,
+        coverage: Some(coverage),
         usd,
         tokens: crate::domain::Tokens::default(),
         seconds: 1.0,

@@ -119,9 +119,10 @@ pub(super) struct RawAsk {
 
 impl RawAsk {
     pub fn with_meaning(self: Box<Self>) -> Result<Ask, Error> {
-        let raw = *self;
+        let mut raw = *self;
+        let replies = raw.run.replies();
         let usage = |message: &str| usage_of("ask", message);
-        let folder = match (raw.run.resume.clone(), raw.repo.as_deref()) {
+        let folder = match (raw.run.resume, raw.repo.as_deref()) {
             (Some(folder), _) => AskFolder::Resume { folder },
             (None, None) => {
                 return Err(usage(
@@ -130,7 +131,7 @@ impl RawAsk {
                 ));
             }
             (None, Some(repo)) => AskFolder::New {
-                out: raw.run.out.clone(),
+                out: raw.run.out,
                 repo: Source::parse(repo).map_err(|error| usage(&format!("--repo: {error}")))?,
                 questions: questions(raw.questions, raw.questions_file)
                     .ok_or_else(|| usage("there is no question: give at least one, or --questions-file"))?,
@@ -145,7 +146,7 @@ impl RawAsk {
         Ok(Ask {
             folder,
             answerer: raw.answerer,
-            replies: raw.run.replies(),
+            replies,
             image: raw.run.image,
             sandbox: raw.run.sandbox,
             max_usd: raw.run.max_usd,

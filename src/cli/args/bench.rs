@@ -69,7 +69,8 @@ The same command goes on where it was stopped; finished runs are not run
 again. Several processes may share an output folder, but for one with
 --max-usd, which has it alone. The scorer runs on this machine with your
 environment, gets a copy of the patch, and ends its output with a line such
-as {\"resolved\": true}; what it started is killed when it ends.
+as {\"resolved\": true}; what it started is killed when it ends,
+unless it left its process group.
 
 In the output folder:
   table.md, table.json          what is printed at the end

@@ -44,10 +44,10 @@ pub(super) struct RunOptions {
 }
 
 impl RunOptions {
-    pub fn replies(&self) -> Replies {
-        let replay = self.replay.clone();
+    /// Takes them out.
+    pub fn replies(&mut self) -> Replies {
         let lenient = self.replay_lenient;
-        let replay = replay.map(|file| Replay { source: ReplaySource::File(file), lenient });
-        Replies { record: self.record.clone(), replay }
+        let replay = self.replay.take().map(|file| Replay { source: ReplaySource::File(file), lenient });
+        Replies { record: self.record.take(), replay }
     }
 }

@@ -4,6 +4,8 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
+use crate::report::words::SIGNS;
+
 /// Broader than GitHub's own rules: what is caught in excess becomes a code span, which harms nobody.
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     let token = r"(?xi)
@@ -12,9 +14,9 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
         | [\w.+/-]* @ [a-z0-9_-] [\w./-]*                   # a mention or an e-mail address
         | (?: [\w.-]+ (?: / [\w.-]+ )? )? \# [0-9] \w*      # an issue, perhaps of another repository
         | (?-u:\b) gh- [0-9]+
-        | (?-u:\B) : [a-z0-9_+-]* [a-z] [a-z0-9_+-]* :       # an emoji by its name, of a sign too
-        | [\u{2713}\u{2714}\u{2705}\u{2611}\u{1F5F8}\u{1F5F9}\u{237B}\u{21AA}\u{2937}]   # a sign that only this program gives, or one like it";
-    Regex::new(token).expect("the pattern is constant and a test uses it")
+        | (?-u:\B) : [a-z0-9_+-]* [a-z] [a-z0-9_+-]* :       # an emoji by its name, of a sign too";
+    // A sign of a check, or one like it.
+    Regex::new(&format!("{token}\n| [{SIGNS}]")).expect("the pattern is constant and a test uses it")
 });
 
 /// Byte ranges, in order and apart from each other.
